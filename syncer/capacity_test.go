@@ -237,7 +237,7 @@ type told struct {
 	changed chan func()
 }
 
-func (k *told) WatchRoom(ctx context.Context, changed func()) error {
+func (k *told) WatchCapacity(ctx context.Context, changed func()) error {
 	for {
 		select {
 		case <-ctx.Done():

@@ -226,7 +226,7 @@ func (c *Controller) RunStreams(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		c.hub.Keep(func(p relay.Peer) bool {
+		c.hub.CloseUnless(func(p relay.Peer) bool {
 			var reg *record.Cluster
 			c.state.Read(func(v *view.View) { reg = v.Clusters.Get(p.Cluster).Rec })
 			return reg != nil && reg.UID == p.UID && reg.Revoked == nil

@@ -22,14 +22,13 @@ type Replica struct {
 	ClusterUID string
 	Service    string
 	UID        string
-	// Account is a word for whom it is asked, for one account always the same: its syncer
-	// shares what it does at once among accounts.
+	// Account identifies the account that asks: the syncer shares its slots among accounts.
 	Account string
 }
 
 // Error says why there is no answer of a cluster's OSCAR.
 type Error struct {
-	// Word is the syncer's (v1.RelayBusy, ...); empty when it has said nothing.
+	// Word is the syncer's code (v1.RelayBusy, ...); empty without an answer of the syncer.
 	Word string
 	// Text is a sentence.
 	Text string
@@ -53,8 +52,8 @@ type Invocation struct {
 	// Token is the service's own.
 	Token  string
 	Header http.Header
-	// Body is not read before the cluster has let the request in, and not closed. Length
-	// is -1 when it is not known.
+	// Body is read once the cluster has accepted the request, and is not closed. Length is -1
+	// when it is not known.
 	Body   io.Reader
 	Length int64
 }
@@ -77,26 +76,26 @@ func (h *Hub) Run(ctx context.Context, r Replica, in Invocation) (*http.Response
 
 // Jobs lists one page of the Jobs of a service.
 func (h *Hub) Jobs(ctx context.Context, r Replica, page string) (*http.Response, error) {
-	return h.plain(ctx, http.MethodGet, r, values("page", page), "jobs")
+	return h.askWithoutBody(ctx, http.MethodGet, r, values("page", page), "jobs")
 }
 
 // Log reads the output of a Job.
 func (h *Hub) Log(ctx context.Context, r Replica, job string, timestamps bool) (*http.Response, error) {
-	return h.plain(ctx, http.MethodGet, r, flag("timestamps", timestamps), "jobs", job)
+	return h.askWithoutBody(ctx, http.MethodGet, r, flag("timestamps", timestamps), "jobs", job)
 }
 
 // DeleteJobs deletes the Jobs of a service that have succeeded, or all of them.
 func (h *Hub) DeleteJobs(ctx context.Context, r Replica, all bool) (*http.Response, error) {
-	return h.plain(ctx, http.MethodDelete, r, flag("all", all), "jobs")
+	return h.askWithoutBody(ctx, http.MethodDelete, r, flag("all", all), "jobs")
 }
 
 // DeleteJob deletes one Job.
 func (h *Hub) DeleteJob(ctx context.Context, r Replica, job string) (*http.Response, error) {
-	return h.plain(ctx, http.MethodDelete, r, nil, "jobs", job)
+	return h.askWithoutBody(ctx, http.MethodDelete, r, nil, "jobs", job)
 }
 
-// Config asks the OSCAR of a cluster what it tells a user of its MinIO; of the replica the
-// cluster and its uid count. The answer has nothing but his own keys.
+// Config asks the OSCAR of a cluster for the configuration of a user; of the replica only the
+// cluster and its uid count. The answer has only the user's own keys of MinIO.
 func (h *Hub) Config(ctx context.Context, r Replica, userToken string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://relay/config", http.NoBody)
 	if err != nil {
@@ -120,7 +119,7 @@ func flag(name string, on bool) url.Values {
 	return url.Values{name: {"true"}}
 }
 
-func (h *Hub) plain(ctx context.Context, method string, r Replica, query url.Values, path ...string) (*http.Response, error) {
+func (h *Hub) askWithoutBody(ctx context.Context, method string, r Replica, query url.Values, path ...string) (*http.Response, error) {
 	req, err := h.request(ctx, method, r, query, path...)
 	if err != nil {
 		return nil, err
@@ -147,7 +146,7 @@ func (h *Hub) request(ctx context.Context, method string, r Replica, query url.V
 // maxText bounds what is read of a refusal in bytes.
 const maxText = 1 << 10
 
-// ask sends a request and parts OSCAR's answers from the syncer's own.
+// ask sends a request. A refusal of the syncer itself is an error; OSCAR's answers are not.
 func (h *Hub) ask(req *http.Request, r Replica) (*http.Response, error) {
 	if r.Account != "" {
 		req.Header.Set(v1.RelayAccountHeader, r.Account)

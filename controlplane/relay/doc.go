@@ -1,13 +1,14 @@
-// Package relay owns the streams on which this instance of the control plane asks
-// clusters something: one for each, dialled by its syncer, HTTP/2 with the parts exchanged.
+// Package relay owns the streams on which this instance of the control plane sends requests
+// to syncers: one stream for each cluster. The syncer dials it, and the control plane is the
+// client on it (HTTP/2 with the roles exchanged).
 //
-// A syncer dials out only, so a cluster behind NAT is reached by nothing else. The
-// cluster of a stream was proven before the stream came here. The syncer at the other end
-// decides what may be asked.
+// A cluster may be behind NAT, so there is no other way to it. The caller of Serve has
+// verified which cluster a stream belongs to. The syncer at the other end decides which
+// requests it accepts.
 //
 //	syncer ──────── HTTPS, Upgrade ────────> API of this instance
 //	syncer <── requests ── one connection ── Hub.Do
 //
-// A stream is lost with its connection, and nothing is remembered of it. Of two
-// streams of a cluster the newer one counts: its syncer knows better which is alive.
+// A stream ends with its connection and leaves no state. A newer stream of a cluster replaces
+// the older one: the syncer opens another one only when it has lost the first.
 package relay

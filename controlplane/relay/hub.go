@@ -16,7 +16,7 @@ import (
 // ErrNoStream says that the syncer of a cluster has no stream to this instance.
 var ErrNoStream = errors.New("no stream of the cluster's syncer")
 
-// Peer is whose a stream is.
+// Peer is the cluster at the other end of a stream.
 type Peer struct {
 	Cluster string
 	// UID of its registration.
@@ -27,8 +27,8 @@ type Peer struct {
 
 // Config of a Hub. Zero durations mean their defaults.
 type Config struct {
-	// Ping is after how long a silent stream is asked whether it is alive: 15 s. One
-	// that does not answer for as long again is closed, and so is one that takes no byte.
+	// Ping is the silence after which a stream is pinged: 15 s. A stream that does not answer
+	// within the same time again, or takes no byte, is closed.
 	Ping     time.Duration
 	Logger   *slog.Logger
 	Registry prometheus.Registerer
@@ -40,26 +40,25 @@ type Hub struct {
 	streams prometheus.Gauge
 	taken   prometheus.Counter
 
-	mu     sync.Mutex
-	of     map[string]*stream
-	closed bool
+	mu        sync.Mutex
+	byCluster map[string]*stream
+	closed    bool
 }
 
 // stream is one connection.
 type stream struct {
 	peer Peer
 	conn *http.ClientConn
-	// gone is closed when the connection is of no more use.
+	// gone is closed when the connection is unusable.
 	gone chan struct{}
 	once sync.Once
 }
 
-// Limits of what a syncer may answer before its body, and of the unread parts of bodies,
-// in bytes.
+// Limits in bytes: the head of an answer, and the unread part of bodies.
 const (
-	maxHead             = 64 << 10
-	bufferOfARequest    = 256 << 10
-	bufferOfAConnection = 2 << 20
+	maxHead          = 64 << 10
+	requestBuffer    = 256 << 10
+	connectionBuffer = 2 << 20
 )
 
 // New makes a Hub without streams.
@@ -71,7 +70,7 @@ func New(cfg Config) (*Hub, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	h := &Hub{
-		cfg: cfg, of: map[string]*stream{},
+		cfg: cfg, byCluster: map[string]*stream{},
 		streams: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "oscarfed_relay_streams", Help: "Clusters whose syncers have a stream to this instance.",
 		}),
@@ -87,8 +86,8 @@ func New(cfg Config) (*Hub, error) {
 	return h, nil
 }
 
-// Serve asks on a connection until it ends, until ctx is done, or until a newer stream
-// of the cluster takes its place. It closes the connection.
+// Serve makes a connection usable for requests until it ends, ctx ends, or a newer stream of the
+// cluster replaces it. It closes the connection.
 func (h *Hub) Serve(ctx context.Context, peer Peer, conn net.Conn) error {
 	s, err := h.open(ctx, peer, conn)
 	if err != nil {
@@ -108,7 +107,7 @@ func (h *Hub) Serve(ctx context.Context, peer Peer, conn net.Conn) error {
 	return nil
 }
 
-// open makes a client of a connection that was accepted.
+// open makes an HTTP client of an accepted connection.
 func (h *Hub) open(ctx context.Context, peer Peer, conn net.Conn) (*stream, error) {
 	given := make(chan net.Conn, 1)
 	given <- conn
@@ -129,7 +128,7 @@ func (h *Hub) open(ctx context.Context, peer Peer, conn net.Conn) (*stream, erro
 		ExpectContinueTimeout:  h.cfg.Ping,
 		HTTP2: &http.HTTP2Config{
 			SendPingTimeout: h.cfg.Ping, PingTimeout: h.cfg.Ping, WriteByteTimeout: 2 * h.cfg.Ping,
-			MaxReceiveBufferPerStream: bufferOfARequest, MaxReceiveBufferPerConnection: bufferOfAConnection,
+			MaxReceiveBufferPerStream: requestBuffer, MaxReceiveBufferPerConnection: connectionBuffer,
 		},
 	}
 	client, err := transport.NewClientConn(ctx, "http", "relay:80")
@@ -152,73 +151,73 @@ func (s *stream) lost() { s.once.Do(func() { close(s.gone) }) }
 
 func (s *stream) close() {
 	s.lost()
-	_ = s.conn.Close() // of what is lost anyway
+	_ = s.conn.Close() // the stream is lost anyway
 }
 
-// add puts a stream in the place of an older one of its cluster. It is false after Close.
+// add registers a stream and ends an older one of its cluster. It is false after Close.
 func (h *Hub) add(s *stream) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
 		return false
 	}
-	if old := h.of[s.peer.Cluster]; old != nil {
+	if old := h.byCluster[s.peer.Cluster]; old != nil {
 		old.lost()
 	}
-	h.of[s.peer.Cluster] = s
+	h.byCluster[s.peer.Cluster] = s
 	h.taken.Inc()
-	h.streams.Set(float64(len(h.of)))
+	h.streams.Set(float64(len(h.byCluster)))
 	return true
 }
 
 func (h *Hub) drop(s *stream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.of[s.peer.Cluster] == s {
-		delete(h.of, s.peer.Cluster)
-		h.streams.Set(float64(len(h.of)))
+	if h.byCluster[s.peer.Cluster] == s {
+		delete(h.byCluster, s.peer.Cluster)
+		h.streams.Set(float64(len(h.byCluster)))
 	}
 }
 
-// Peer is whose stream is there for a cluster; false when there is none.
+// Peer is the peer of the stream of a cluster; false when there is none.
 func (h *Hub) Peer(cluster string) (Peer, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := h.of[cluster]
+	s := h.byCluster[cluster]
 	if s == nil {
 		return Peer{}, false
 	}
 	return s.peer, true
 }
 
-// Keep closes the streams of the clusters that are not wanted any more.
-func (h *Hub) Keep(wanted func(Peer) bool) {
+// CloseUnless closes the streams for which wanted is false.
+func (h *Hub) CloseUnless(wanted func(Peer) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, s := range h.of {
+	for _, s := range h.byCluster {
 		if !wanted(s.peer) {
 			s.lost()
 		}
 	}
 }
 
-// Close ends all streams, and those that come later.
+// Close ends all streams. Later ones are refused.
 func (h *Hub) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closed = true
-	for _, s := range h.of {
+	for _, s := range h.byCluster {
 		s.lost()
 	}
 }
 
-// Do sends a request to the syncer of a cluster under one registration. Its URL's host
-// plays no part. The context of the request bounds it; the body of the answer is
-// streamed, and closing it early ends the work at the other end. ErrNoStream is
-// answered before anything was sent.
+// Do sends a request to the syncer of a cluster under one registration. It ignores the host of
+// the URL. The context of the request bounds it; the body of the answer is streamed, and
+// closing it early cancels the request at the syncer. ErrNoStream means that nothing was
+// sent.
 func (h *Hub) Do(req *http.Request, cluster, uid string) (*http.Response, error) {
 	h.mu.Lock()
-	s := h.of[cluster]
+	s := h.byCluster[cluster]
 	h.mu.Unlock()
 	if s == nil || s.peer.UID != uid || s.conn.Err() != nil {
 		return nil, fmt.Errorf("cluster %s: %w", cluster, ErrNoStream)

@@ -322,7 +322,7 @@ func TestANewerStreamTakesThePlace(t *testing.T) {
 		if p, there := hub.Peer("c"); !there || p.Since.Unix() != 2 {
 			t.Error("the newer one is not there")
 		}
-		hub.Keep(func(p relay.Peer) bool { return p.UID != "u" })
+		hub.CloseUnless(func(p relay.Peer) bool { return p.UID != "u" })
 		if err := <-ends[1]; err != nil {
 			t.Error(err)
 		}

@@ -37,7 +37,7 @@ const clusterUIDFile = "cluster-uid"
 func RunSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 	for {
 		err := runSyncer(ctx, cfg, log)
-		if !errors.Is(err, enroll.ErrMoved) {
+		if !errors.Is(err, enroll.ErrAccessChanged) {
 			return err
 		}
 		log.Info("the syncer begins anew", "reason", err)

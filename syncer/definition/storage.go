@@ -25,7 +25,7 @@ type Storage struct {
 // reaches us at local and has its own MinIO at own, empty for not known. Where both MinIOs
 // are called alike, OSCAR cannot tell them apart and uses its own.
 func StorageFor(o *record.OriginStorage, local, own string) *Storage {
-	if o == nil || local == "" || o.ClusterID == "" || o.MinioEndpoint == "" || origin.SamePlace(o.MinioEndpoint, own) {
+	if o == nil || local == "" || o.ClusterID == "" || o.MinioEndpoint == "" || origin.SameEndpoint(o.MinioEndpoint, own) {
 		return nil
 	}
 	return &Storage{OriginStorage: *o, local: local}
@@ -66,6 +66,6 @@ func (d *Definition) HasStorage(shown map[string]any) bool {
 	providers, _ := shown["storage_providers"].(map[string]any)
 	minio, _ := providers["minio"].(map[string]any)
 	provider, _ := minio["default"].(map[string]any)
-	return text(there["endpoint"]) == d.Storage.local && origin.SamePlace(text(provider["endpoint"]), d.Storage.MinioEndpoint) &&
+	return text(there["endpoint"]) == d.Storage.local && origin.SameEndpoint(text(provider["endpoint"]), d.Storage.MinioEndpoint) &&
 		text(provider["region"]) == d.Storage.MinioRegion && provider["verify"] == d.Storage.MinioVerify
 }

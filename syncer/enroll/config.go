@@ -30,7 +30,7 @@ type Config struct {
 	CA []byte
 	// Dial connects to the API.
 	Dial outbound.Dial
-	// Dir keeps the key and what was told. It must be there.
+	// Dir holds the key and the last answer. It must exist.
 	Dir string
 	// KeyFile is the private key, if not client.key in Dir.
 	KeyFile string
@@ -39,21 +39,20 @@ type Config struct {
 	Token func() (string, error)
 	// Recipient is the age recipient of this syncer.
 	Recipient string
-	// KubeSystemUID identifies the Kubernetes below; an error means that it cannot be
-	// said now. nil when there is none.
+	// KubeSystemUID identifies the Kubernetes below; an error means that it is not known now.
+	// nil when there is none.
 	KubeSystemUID func(ctx context.Context) (string, error)
-	// OscarID says which OSCAR this is; an error means that it cannot be said now. nil
-	// when nothing identifies it.
+	// OscarID identifies the OSCAR; an error means that it is not known now. nil when nothing
+	// identifies it.
 	OscarID func(ctx context.Context) (string, error)
 
 	// Timeout of one request: 30 s.
 	Timeout time.Duration
-	// FirstPause and LastPause bound the pauses after what may pass by itself: 1 s
-	// and 5 min.
+	// FirstPause and LastPause bound the pauses after temporary errors: 1 s and 5 min.
 	FirstPause, LastPause time.Duration
-	// RefusedPause is between two tries after a refusal: 10 min. Only people end it.
+	// RefusedPause is between two tries after a refusal, which only a person can end: 10 min.
 	RefusedPause time.Duration
-	// Look is the longest sleep: 1 min. A machine that was suspended finds out by it.
+	// Look is the longest sleep: 1 min. So a machine that was suspended sees the clock soon.
 	Look time.Duration
 	// Now is the clock.
 	Now      func() time.Time
@@ -97,8 +96,8 @@ func (c Config) validate() error {
 	return CheckURL(c.ControlPlane)
 }
 
-// CheckURL says whether a control plane can be joined at a URL: a token and what is
-// answered to it go nowhere but to whom they are meant for.
+// CheckURL says whether a control plane can be joined at a URL: tokens and answers must not be
+// readable on the way.
 func CheckURL(text string) error {
 	u, err := url.Parse(text)
 	switch {

@@ -1,9 +1,9 @@
 // Package enroll owns how a syncer gets and keeps its certificate for etcd.
 //
-// The key is made here and never leaves. The syncer joins once, with a token that the
-// administrator was given, and gets a certificate of 24 hours, etcd's authorities and
-// its endpoints. From then on the key itself is the proof: after two thirds of its
-// life the certificate is renewed, also when it ended while the machine was off.
+// The syncer makes the key, which never leaves the machine. It joins once, with a token from the
+// administrator, and gets a certificate of 24 hours, etcd's authorities and its endpoints.
+// Later the key alone proves which cluster it is: the syncer renews the certificate after two
+// thirds of its life, also when it expired while the machine was off.
 //
 //	            token                    2/3 of its life
 //	no key ──> key ──> join ──> certificate ─────────> renewal
@@ -14,11 +14,10 @@
 //	                                                       v
 //	                    refused: another token is waited for
 //
-// What stands in the directory is the key (client.key) and, in one file, all that an
-// answer told (enrolment.json). The key is written before it is used, the answer after it
-// was checked; a start that finds only the key repeats the join, which with the same
-// key and the same token has the same outcome.
+// The directory holds the key (client.key) and the last answer (enrolment.json). The key is
+// written before it is used, the answer after it was checked. A process that finds only the
+// key at its start repeats the join: with the same key and token it has the same outcome.
 //
-// Clocks may disagree. When a certificate is to be renewed is counted by this machine
-// from when it came; what proves a renewal is a challenge of the other side.
+// Clocks may disagree. The syncer counts the age of a certificate from when it received it, and
+// proves a renewal by a challenge of the control plane.
 package enroll

@@ -24,7 +24,7 @@ type Enrolment struct {
 	log  *slog.Logger
 	key  *ecdsa.PrivateKey
 	file string
-	api  *conversation
+	api  *apiClient
 	// present is nil before the cluster has joined.
 	present  atomic.Pointer[enrolled]
 	ends     prometheus.Gauge
@@ -51,7 +51,7 @@ func Open(cfg Config) (*Enrolment, error) {
 			Name: "oscarfed_syncer_renewals_total", Help: "Tries to renew the syncer's certificate, by outcome.",
 		}, []string{"outcome"}),
 	}
-	if e.api, err = newConversation(cfg); err != nil {
+	if e.api, err = newAPIClient(cfg); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(cfg.Registry.Register(e.ends), cfg.Registry.Register(e.renewals)); err != nil {
@@ -71,8 +71,8 @@ func (e *Enrolment) use(next *enrolled) {
 	e.ends.Set(float64(next.cert.Leaf.NotAfter.Unix()))
 }
 
-// Certificate is the present one: for each connection to etcd. Those that stand keep
-// the one that they began with.
+// Certificate is the present one, for new connections to etcd. Open connections keep the one that
+// they began with.
 func (e *Enrolment) Certificate() (*tls.Certificate, error) {
 	if now := e.present.Load(); now != nil {
 		return now.cert, nil
@@ -97,17 +97,17 @@ func (e *Enrolment) Etcd() (ca []byte, endpoints []string) {
 	return nil, nil
 }
 
-// Ensure returns when there is a certificate to begin with: it joins with a token
-// that was not used yet, and renews what has ended. It tries again until the control
-// plane refuses. A token that is refused is no failure when there is a certificate.
+// Ensure returns when there is a valid certificate. It joins with a token that was not used yet,
+// and renews a certificate that has expired. It retries until the control plane refuses. A
+// refused token is no failure when there is a certificate.
 func (e *Enrolment) Ensure(ctx context.Context) error {
 	defer e.api.close()
-	token, err := e.fresh()
+	token, err := e.unusedToken()
 	if err != nil && e.present.Load() == nil {
 		return err
 	}
 	if token != "" {
-		err := e.persist(ctx, "join", func() error { return e.join(ctx, token) })
+		err := e.retry(ctx, "join", func() error { return e.join(ctx, token) })
 		switch no := (*refusal)(nil); {
 		case err == nil:
 			return nil
@@ -120,18 +120,18 @@ func (e *Enrolment) Ensure(ctx context.Context) error {
 	if now == nil {
 		return fmt.Errorf("cluster %q has not joined: there is neither a certificate in %s nor a token; oscarfed cluster join makes one", e.cfg.ClusterID, e.cfg.Dir)
 	}
-	if !now.over(e.cfg.Now()) {
+	if !now.expired(e.cfg.Now()) {
 		return nil
 	}
 	e.log.Info("the certificate has ended; it is renewed before anything else", "ended", now.cert.Leaf.NotAfter)
-	if err := e.persist(ctx, "renewal", func() error { return e.renew(ctx) }); err != nil {
+	if err := e.retry(ctx, "renewal", func() error { return e.renew(ctx) }); err != nil {
 		return fmt.Errorf("renew the certificate that ended on %s: %w", now.cert.Leaf.NotAfter.UTC().Format(time.RFC3339), err)
 	}
 	return nil
 }
 
-// fresh is a token that was not used yet; empty when there is none.
-func (e *Enrolment) fresh() (string, error) {
+// unusedToken is a token that was not used yet; empty when there is none.
+func (e *Enrolment) unusedToken() (string, error) {
 	token, err := e.cfg.Token()
 	if err != nil {
 		return "", fmt.Errorf("the join token: %w", err)
@@ -142,8 +142,8 @@ func (e *Enrolment) fresh() (string, error) {
 	return token, nil
 }
 
-// persist does something until it is done or refused, or ctx ends.
-func (e *Enrolment) persist(ctx context.Context, what string, do func() error) error {
+// retry repeats do until it succeeds or is refused, or ctx ends.
+func (e *Enrolment) retry(ctx context.Context, what string, do func() error) error {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = e.cfg.FirstPause, e.cfg.LastPause
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
@@ -158,7 +158,7 @@ func (e *Enrolment) persist(ctx context.Context, what string, do func() error) e
 	return err
 }
 
-// join asks once.
+// join sends one request to join.
 func (e *Enrolment) join(ctx context.Context, token string) error {
 	csr, err := pki.NewRequest(e.key, e.cfg.ClusterID)
 	if err != nil {
@@ -172,14 +172,14 @@ func (e *Enrolment) join(ctx context.Context, token string) error {
 	if err != nil {
 		return err
 	}
-	if err := e.take(answer, hashOf(token)); err != nil {
+	if err := e.accept(answer, hashOf(token)); err != nil {
 		return err
 	}
 	e.log.Info("this cluster has joined", "cluster", answer.ClusterID, "cluster_uid", answer.ClusterUID, "ends", answer.ExpiresAt.Time)
 	return nil
 }
 
-// renew asks once, for a challenge and then for a certificate.
+// renew asks for a challenge and then for a certificate, once.
 func (e *Enrolment) renew(ctx context.Context) error {
 	had := e.present.Load()
 	var challenge v1.JoinChallenge
@@ -200,7 +200,7 @@ func (e *Enrolment) renew(ctx context.Context) error {
 	if answer.ClusterUID != had.ClusterUID {
 		return fmt.Errorf("a renewal was asked for registration %s, and %s was answered", had.ClusterUID, answer.ClusterUID)
 	}
-	if err := e.take(answer, had.Token); err != nil {
+	if err := e.accept(answer, had.Token); err != nil {
 		return err
 	}
 	if answer.RemovedAt != nil {
@@ -210,8 +210,8 @@ func (e *Enrolment) renew(ctx context.Context) error {
 	return nil
 }
 
-// take checks an answer, saves it and uses it from now on.
-func (e *Enrolment) take(answer v1.Enrolment, token string) error {
+// accept checks an answer, saves it and uses it.
+func (e *Enrolment) accept(answer v1.Enrolment, token string) error {
 	s := saved{V: 1, Enrolment: answer, ReceivedAt: e.cfg.Now().UTC(), Token: token}
 	next, err := check(s, e.cfg.ClusterID, e.key)
 	if err != nil {
@@ -224,7 +224,7 @@ func (e *Enrolment) take(answer v1.Enrolment, token string) error {
 	return nil
 }
 
-// kubeSystem is empty when it cannot be said now.
+// kubeSystem is empty when it is not known now.
 func (e *Enrolment) kubeSystem(ctx context.Context) string {
 	if e.cfg.KubeSystemUID == nil {
 		return ""
@@ -239,8 +239,8 @@ func (e *Enrolment) kubeSystem(ctx context.Context) string {
 	return uid
 }
 
-// oscar is empty when it cannot be said now: two clusters with one OSCAR are then
-// noticed when they report.
+// oscar is empty when it is not known now. Two clusters with one OSCAR are then found by their
+// reports.
 func (e *Enrolment) oscar(ctx context.Context) string {
 	if e.cfg.OscarID == nil {
 		return ""

@@ -402,7 +402,7 @@ func TestMoved(t *testing.T) {
 				m.set(func() { change(m) })
 				m.token = "another" // taken when the renewal is refused
 				pass(17 * time.Hour)
-				if err := <-m.run(e); !errors.Is(err, enroll.ErrMoved) {
+				if err := <-m.run(e); !errors.Is(err, enroll.ErrAccessChanged) {
 					t.Errorf("it ended with %v", err)
 				}
 				if m.token = ""; m.open().ClusterUID() != m.uid {

@@ -9,12 +9,12 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// ErrMoved says that etcd is reached in another way from now on, or that this syncer
-// is for another registration: what works with etcd has to begin anew.
-var ErrMoved = errors.New("the syncer's access to etcd has changed")
+// ErrAccessChanged says that etcd has another address or CA, or that the syncer belongs to another
+// registration: everything that uses etcd has to start again.
+var ErrAccessChanged = errors.New("the syncer's access to etcd has changed")
 
-// A certificate is renewed when this part of its life is over, or a little before:
-// many that joined at once do not come back at once.
+// A certificate is renewed when this part of its life is over, or a little before, by chance: so
+// clusters that joined together do not renew together.
 const (
 	renewAt     = 2.0 / 3
 	renewJitter = 0.04
@@ -28,7 +28,7 @@ const (
 )
 
 // Run renews the certificate in time until ctx ends, or until etcd is to be reached
-// anew: ErrMoved. While the control plane is away the present certificate goes on. Ensure
+// anew: ErrAccessChanged. While the control plane is away the present certificate goes on. Ensure
 // comes before it.
 func (e *Enrolment) Run(ctx context.Context) error {
 	early := rand.Float64() * renewJitter //nolint:gosec // it spreads load
@@ -46,8 +46,8 @@ func (e *Enrolment) Run(ctx context.Context) error {
 		case err == nil:
 			e.renewals.WithLabelValues(outcomeRenewed).Inc()
 			pause.Reset()
-			if had.moved(e.present.Load()) {
-				return ErrMoved
+			if had.accessChanged(e.present.Load()) {
+				return ErrAccessChanged
 			}
 		case ctx.Err() != nil: // the loop ends
 		case errors.As(err, &no):
@@ -71,7 +71,7 @@ func (e *Enrolment) refresh(ctx context.Context) error {
 	if _, no := errors.AsType[*refusal](err); !no {
 		return err
 	}
-	token, unread := e.fresh()
+	token, unread := e.unusedToken()
 	if unread != nil || token == "" {
 		return err
 	}
@@ -79,7 +79,7 @@ func (e *Enrolment) refresh(ctx context.Context) error {
 }
 
 // untilDue sleeps until the certificate is to be renewed; false when ctx has ended.
-// It looks at the clock again and again: a timer sleeps as long as its machine does.
+// It wakes often to read the clock: a timer does not run while its machine is suspended.
 func (e *Enrolment) untilDue(ctx context.Context, early float64) bool {
 	for {
 		now := e.present.Load()

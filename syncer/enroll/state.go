@@ -24,7 +24,7 @@ import (
 // maxState bounds the file and an answer in bytes; they have about 3 KiB.
 const maxState = 256 << 10
 
-// saved is what stands in the file: the last answer, and what it answered.
+// saved is the content of the file: the last answer, when it was received, and to which token.
 type saved struct {
 	V int `json:"v"`
 	v1.Enrolment
@@ -34,7 +34,7 @@ type saved struct {
 	Token string `json:"token"`
 }
 
-// enrolled is an answer that was checked, made ready for use.
+// enrolled is an answer that was checked and parsed.
 type enrolled struct {
 	saved
 	cert *tls.Certificate
@@ -42,7 +42,7 @@ type enrolled struct {
 	life time.Duration
 }
 
-// check makes an answer ready, if it is for this cluster and this key.
+// check parses an answer if it is for this cluster and this key.
 func check(s saved, cluster string, key *ecdsa.PrivateKey) (*enrolled, error) {
 	block, rest := pem.Decode([]byte(s.Certificate))
 	if block == nil || block.Type != "CERTIFICATE" || len(rest) > 0 {
@@ -84,12 +84,12 @@ func (e *enrolled) age(now time.Time) time.Duration {
 	return e.life
 }
 
-// over says whether the certificate has ended, by this machine's clock.
-func (e *enrolled) over(now time.Time) bool { return e.age(now) >= e.life }
+// expired says whether the certificate has ended, by this machine's clock.
+func (e *enrolled) expired(now time.Time) bool { return e.age(now) >= e.life }
 
-// moved says whether etcd is to be reached in another way than before, or as somebody
-// else: connections that stand do not follow by themselves.
-func (e *enrolled) moved(next *enrolled) bool {
+// accessChanged says whether etcd's address or CA, or the registration, differs from before: open
+// connections do not follow by themselves.
+func (e *enrolled) accessChanged(next *enrolled) bool {
 	return e.ClusterUID != next.ClusterUID || e.EtcdCA != next.EtcdCA || !slices.Equal(e.EtcdEndpoints, next.EtcdEndpoints)
 }
 
@@ -124,7 +124,7 @@ func save(path string, s saved) error {
 	return pki.ReplaceFile(path, append(data, '\n'), 0o600)
 }
 
-// hashOf names a token without telling it; empty for none.
+// hashOf identifies a token without revealing it; empty for none.
 func hashOf(token string) string {
 	if token == "" {
 		return ""

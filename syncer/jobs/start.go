@@ -15,7 +15,7 @@ func (j *Jobs) hold(ctx context.Context, a *attempt) {
 	job, err := j.startable(ctx, a)
 	for i := range podsOf(job) {
 		p := job.Pods[i]
-		if err == nil && !p.Ended && !p.Leaving && !p.Held {
+		if err == nil && !p.Ended && !p.Deleting && !p.Held {
 			err = j.deps.Kube.HoldStuckPod(ctx, job, p)
 		}
 	}
@@ -69,11 +69,11 @@ func (j *Jobs) startable(ctx context.Context, a *attempt) (*kube.Job, error) {
 	if desired == nil || desired.UID != assignment.UID {
 		return nil, errNotOurs
 	}
-	job, err := j.deps.Kube.Job(ctx, kube.JobKey{Namespace: j.deps.Kube.Place(desired.Owner), Name: assignment.Name})
+	job, err := j.deps.Kube.Job(ctx, kube.JobKey{Namespace: j.deps.Kube.ServiceNamespace(desired.Owner), Name: assignment.Name})
 	switch {
 	case err != nil:
 		return nil, err
-	case job.Service != a.service || job.Ended || job.Leaving || job.Odd != "" || job.Mark.Holding():
+	case job.Service != a.service || job.Ended || job.Deleting || job.Unusual != "" || job.Mark.Holding():
 		return nil, errNotStuck
 	}
 	return job, j.session.Writable(until)

@@ -1,13 +1,13 @@
-// Package keyserver owns what the OSCAR beside a syncer may ask of it: with which keys a job
-// reads and writes the storage of the cluster that its federation began on.
+// Package keyserver owns the server that gives the OSCAR beside a syncer the keys of an
+// origin's MinIO: with them a job reads and writes the storage of its federation's origin.
 //
 //	OSCAR ── GET /system/config, Authorization of the POST of the job ──> syncer
 //	      <── the owner's keys at the origin's MinIO ──
 //
-// An OSCAR asks so by itself, of what it takes for the origin's OSCAR, when it is posted
-// a job of a service that names another MinIO than its own. Nothing else is answered.
-// A caller without a token that the syncer knows does not learn that there is anything.
+// An OSCAR sends this request by itself when it is posted a job of a service that names
+// another MinIO than its own; it takes the syncer for the origin's OSCAR. The server answers
+// nothing else. A caller without a token that the syncer knows gets 401 and learns nothing.
 //
-// A NetworkPolicy must keep the port to the OSCAR: connections are not restricted here.
-// What goes over it is not encrypted, as between the OSCAR and its MinIO.
+// A NetworkPolicy must restrict the port to the OSCAR: the server restricts no addresses.
+// The traffic is not encrypted, as between the OSCAR and its MinIO.
 package keyserver

@@ -20,14 +20,14 @@ import (
 
 // Site is the syncer that answers.
 type Site interface {
-	// OriginKeys are those for the service that has shown a token, or that an access token
-	// is used for at this moment. The error is ErrUnknown for any other token, or says
-	// why there are no keys now.
+	// OriginKeys gives the keys for a token: the token of a service, or an access token that
+	// a job is posted with at this moment. The error is ErrUnknown for any other token, or
+	// says why there are no keys now.
 	OriginKeys(ctx context.Context, token string) (origin.Keys, error)
 }
 
-// ErrUnknown says that a token opens nothing here.
-var ErrUnknown = errors.New("nobody's token")
+// ErrUnknown says that a token gives access to no keys.
+var ErrUnknown = errors.New("the token is not known here")
 
 // Config of a Server. Zero values mean their defaults.
 type Config struct {
@@ -35,15 +35,16 @@ type Config struct {
 	// closed by Run.
 	Listen   string
 	Listener net.Listener
-	// Refusals is how many wrong requests a second are answered in the long run, and Burst
-	// how many at once: 20 and 100. More are told to go away (429). Those that show a good
-	// token are not counted.
+	// Refusals is how many refused requests a second are answered in the long run, and Burst
+	// how many at once: 20 and 100. Further ones get 429. Requests with a known token are not
+	// counted.
 	Refusals float64
 	Burst    int
-	// AtOnce is how many requests are answered at the same time: 64.
-	AtOnce int
-	// Connections and OfOne bound how many are open, and of one address: 256 and 64.
-	Connections, OfOne int
+	// Concurrent bounds the requests that are answered at the same time: 64.
+	Concurrent int
+	// Connections bounds the open connections, and PerAddress those from one address: 256 and
+	// 64.
+	Connections, PerAddress int
 	// Answer is how long one answer may take: 18 s. An OSCAR waits 20 s.
 	Answer   time.Duration
 	Logger   *slog.Logger
@@ -78,9 +79,9 @@ func New(cfg Config) (*Server, error) {
 		}
 	}
 	fill(&cfg.Burst, 100)
-	fill(&cfg.AtOnce, 64)
+	fill(&cfg.Concurrent, 64)
 	fill(&cfg.Connections, 256)
-	fill(&cfg.OfOne, 64)
+	fill(&cfg.PerAddress, 64)
 	if cfg.Answer <= 0 {
 		cfg.Answer = 18 * time.Second
 	}
@@ -88,7 +89,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{
-		cfg: cfg, refusals: rate.NewLimiter(rate.Limit(cfg.Refusals), cfg.Burst), slots: make(chan struct{}, cfg.AtOnce),
+		cfg: cfg, refusals: rate.NewLimiter(rate.Limit(cfg.Refusals), cfg.Burst), slots: make(chan struct{}, cfg.Concurrent),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "oscarfed_syncer_local_requests_total",
 			Help: "Requests of the local OSCAR for the keys of another cluster's MinIO, by outcome (answered, no_keys, refused, limited).",
@@ -128,10 +129,10 @@ func (s *Server) Run(ctx context.Context, site Site) error {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
 		defer cancel()
 		if server.Shutdown(grace) != nil {
-			_ = server.Close() // what is under way is asked again
+			_ = server.Close() // OSCAR repeats the requests that this breaks off
 		}
 	})()
-	err := server.Serve(&turnstile{Listener: listener, most: s.cfg.Connections, ofOne: s.cfg.OfOne, inside: map[string]int{}})
+	err := server.Serve(&connectionLimiter{Listener: listener, max: s.cfg.Connections, maxPerHost: s.cfg.PerAddress, openPerHost: map[string]int{}})
 	if ctx.Err() != nil {
 		<-stopped
 		return nil
@@ -172,7 +173,7 @@ func (s *Server) handler(site Site) http.Handler {
 	})
 }
 
-// bearer reads the one Authorization of a request.
+// bearer reads the token of a request that has exactly one Authorization header.
 func bearer(h http.Header) (string, bool) {
 	values := h.Values("Authorization")
 	if len(values) != 1 {
@@ -183,7 +184,7 @@ func bearer(h http.Header) (string, bool) {
 	return token, scheme == "Bearer" && token != "" && len(token) <= maxToken
 }
 
-// refuse answers a request that is not served, and ends its connection.
+// refuse answers with an error status and ends the connection.
 func (s *Server) refuse(w http.ResponseWriter, status int) {
 	w.Header().Set("Connection", "close")
 	if !s.refusals.Allow() {
@@ -198,7 +199,7 @@ func (s *Server) empty(w http.ResponseWriter, outcome string, status int) {
 	w.WriteHeader(status)
 }
 
-// answer is in OSCAR's form, as far as OSCAR reads it.
+// answer writes the fields of OSCAR's own answer that OSCAR reads.
 func (s *Server) answer(w http.ResponseWriter, keys origin.Keys) {
 	body, err := json.Marshal(struct {
 		Config       struct{}            `json:"config"`
@@ -211,11 +212,11 @@ func (s *Server) answer(w http.ResponseWriter, keys origin.Keys) {
 		Repositories: []string{},
 	})
 	if err != nil {
-		s.empty(w, "no_keys", http.StatusInternalServerError) // it has strings and booleans alone
+		s.empty(w, "no_keys", http.StatusInternalServerError) // strings and booleans always encode
 		return
 	}
 	s.requests.WithLabelValues("answered").Inc()
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(body) // a caller who has gone asks again
+	_, _ = w.Write(body) // OSCAR asks again after a broken answer
 }

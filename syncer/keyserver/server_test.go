@@ -249,7 +249,7 @@ func TestAnAnswerTakesNoLongerThanItMay(t *testing.T) {
 // So many are answered at a time.
 func TestSoManyAreAnsweredAtOnce(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
-	s, err := New(Config{AtOnce: 1})
+	s, err := New(Config{Concurrent: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +283,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	turn := &turnstile{Listener: l, most: 3, ofOne: 2, inside: map[string]int{"10.0.0.9": 1}, all: 1}
+	turn := &connectionLimiter{Listener: l, max: 3, maxPerHost: 2, openPerHost: map[string]int{"10.0.0.9": 1}, open: 1}
 	t.Cleanup(func() { l.Close() })
 	inside := make(chan net.Conn, 8)
 	go func() {
@@ -320,8 +320,8 @@ func TestConnectionsAreLimited(t *testing.T) {
 	}
 	dial()
 	<-inside
-	if turn.all != 3 {
-		t.Errorf("%d are inside", turn.all)
+	if turn.open != 3 {
+		t.Errorf("%d are inside", turn.open)
 	}
 }
 

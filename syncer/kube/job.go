@@ -39,7 +39,7 @@ const (
 	HeldImage = "oscarfed/HELD-this-job-was-offered-to-the-federation"
 )
 
-// JobKey is the place of a Job.
+// JobKey identifies a Job.
 type JobKey struct{ Namespace, Name string }
 
 // String is namespace/name.
@@ -62,18 +62,18 @@ type Job struct {
 	// Suspended says that no pod is to be made of it, and Settled that the Job
 	// controller has seen so and counts no pod.
 	Suspended, Settled bool
-	// Ended says that it is complete or has failed, and Leaving that it is being deleted.
-	Ended, Leaving bool
-	// Odd says what it has that a Job of OSCAR does not have, or why its event cannot
-	// be read; empty for an ordinary one.
-	Odd string
+	// Ended says that it is complete or has failed, and Deleting that it is being deleted.
+	Ended, Deleting bool
+	// Unusual says what it has that a Job of OSCAR does not have, or why its event cannot be
+	// read; empty for an ordinary one.
+	Unusual string
 	// Rescheduler says that OSCAR's own rescheduler may take it.
 	Rescheduler bool
 	// Mark is ours; nil for none.
 	Mark *JobMark
 	Pods []JobPod
 
-	// The rest is known of a Job that was read by itself.
+	// The rest is filled in when the Job was read by itself.
 
 	// Event is what OSCAR was sent.
 	Event string
@@ -91,10 +91,10 @@ type JobPod struct {
 	Created time.Time
 	// Node is where it is to run; empty before that is decided.
 	Node string
-	// Held says that it can start nothing, by its images.
+	// Held says that its images keep it from starting anything.
 	Held bool
-	// Ended says that it has succeeded or failed, and Leaving that it is being deleted.
-	Ended, Leaving bool
+	// Ended says that it has succeeded or failed, and Deleting that it is being deleted.
+	Ended, Deleting bool
 	// Ran says that its container was, or may have been, started.
 	Ran bool
 
@@ -105,13 +105,14 @@ type JobPod struct {
 // Workload is what Kueue knows a Job by.
 type Workload struct {
 	Name string
-	// Active is what we change, and Admitted says that Kueue has given it a place.
+	// Active is what we change, and Admitted says that Kueue has admitted it.
 	Active, Admitted bool
 
 	version string
 }
 
-// JobMark is what we write on a Job, so that a later syncer knows what was done to it. Unknown fields of later versions are lost when it is changed.
+// JobMark is what we write on a Job, so that a later syncer knows what was done to it. A change
+// loses unknown fields of later versions.
 type JobMark struct {
 	V int `json:"v"`
 	// UID is that of the Job: a mark that was copied from elsewhere counts for nothing.
@@ -126,23 +127,22 @@ type JobMark struct {
 	Workload string `json:"workload,omitempty"`
 	// Queue is that of Kueue which we took it out of.
 	Queue string `json:"queue,omitempty"`
-	// Generation of the Job when it was restored: with another one, somebody else has
-	// changed it since, and it may have run.
+	// Generation of the Job when it was restored: a Job with another one was changed since, and
+	// may have run.
 	Generation int64 `json:"generation,omitempty"`
 	// Times counts how often it was offered and restored, and At is when last.
 	Times int        `json:"times,omitempty"`
 	At    *time.Time `json:"at,omitempty"`
 }
 
-// MarkState is how far we have come with a Job.
+// MarkState is the state of an offered Job.
 type MarkState string
 
 // The states of a mark.
 const (
 	// MarkHolding: it is, or will be, held.
 	MarkHolding MarkState = "holding"
-	// MarkRestoring: nothing holds it but its Workload, which is to be active again, and
-	// that it is in no queue.
+	// MarkRestoring: only its inactive Workload, and being in no queue, still hold it.
 	MarkRestoring MarkState = "restoring"
 	// MarkRestored: it is as it was found.
 	MarkRestored MarkState = "restored"
@@ -202,8 +202,8 @@ type JobStore interface {
 	// ChangeJob changes just the version of the Job that was read, or answers
 	// ErrJobChanged or ErrJobRefused.
 	ChangeJob(ctx context.Context, job *Job, change JobChange) error
-	// HoldPod sees to it that a pod without a node never starts anything, or answers
-	// ErrJobChanged, when it has got a node since it was read, or ErrJobRefused.
+	// HoldPod makes a pod without a node unable to start anything. It answers ErrJobChanged when
+	// the pod got a node since it was read, or ErrJobRefused.
 	HoldPod(ctx context.Context, job *Job, pod JobPod) error
 	// HoldStuckPod replaces the images of a pod that waits at a node, so that it cannot start
 	// once its node knows; ErrJobChanged when it was changed since it was read, or has run.
@@ -214,25 +214,25 @@ type JobStore interface {
 	// DeleteJob deletes just the version of the Job that was read, with its pods, or
 	// answers ErrJobChanged.
 	DeleteJob(ctx context.Context, job *Job) error
-	// Place is the namespace of an owner's services.
-	Place(owner string) string
+	// ServiceNamespace is the namespace of an owner's services.
+	ServiceNamespace(owner string) string
 }
 
-// inPlace says whether a namespace is one of OSCAR's for services.
-func (c *Client) inPlace(namespace string) bool {
+// isServiceNamespace says whether a namespace is one of OSCAR's for services.
+func (c *Client) isServiceNamespace(namespace string) bool {
 	return namespace == c.cfg.Services || strings.HasPrefix(namespace, c.cfg.Services+"-")
 }
 
-// Place implements JobStore.
-func (c *Client) Place(owner string) string { return Namespace(c.cfg.Services, owner) }
+// ServiceNamespace implements JobStore.
+func (c *Client) ServiceNamespace(owner string) string { return Namespace(c.cfg.Services, owner) }
 
-// jobOf is what counts of a Job.
+// jobOf reads a Job without its pods.
 func jobOf(j *batchv1.Job) *Job {
 	out := &Job{
 		JobKey: JobKey{j.Namespace, j.Name}, UID: string(j.UID), Version: j.ResourceVersion, Generation: j.Generation,
 		Service: j.Labels[serviceLabel], ServiceUID: j.Annotations[serviceUIDAnnotation],
 		Created: j.CreationTimestamp.Time, Queue: j.Labels[queueLabel],
-		Suspended: is(j.Spec.Suspend), Leaving: j.DeletionTimestamp != nil, Odd: odd(&j.Spec),
+		Suspended: isTrue(j.Spec.Suspend), Deleting: j.DeletionTimestamp != nil, Unusual: unusual(&j.Spec),
 		Mark: markOf(&j.ObjectMeta),
 	}
 	_, onJob := j.Labels[reschedulerLabel]
@@ -252,9 +252,9 @@ func jobOf(j *batchv1.Job) *Job {
 	return out
 }
 
-// odd says what a Job has that OSCAR does not give it. What holds a Job rests on a pod
-// that is not there twice and not made again: one pod at a time, no retries.
-func odd(s *batchv1.JobSpec) string {
+// unusual says what a Job has that OSCAR does not give it. Holding a Job is safe only when it has
+// one pod at a time and no retries.
+func unusual(s *batchv1.JobSpec) string {
 	one := func(n *int32, of int32) bool { return n != nil && *n == of }
 	switch {
 	case !one(s.BackoffLimit, 0):
@@ -271,7 +271,7 @@ func odd(s *batchv1.JobSpec) string {
 	return ""
 }
 
-// eventOf is what OSCAR was sent; false when it cannot be told.
+// eventOf is the event that OSCAR was sent; false when the Job does not show it.
 func eventOf(s *corev1.PodSpec) (string, bool) {
 	for _, c := range s.Containers {
 		if c.Name != oscarContainer {
@@ -287,12 +287,12 @@ func eventOf(s *corev1.PodSpec) (string, bool) {
 	return "", false
 }
 
-// podOf is what counts of a pod.
+// podOf reads a pod of a Job.
 func podOf(p *corev1.Pod) JobPod {
 	out := JobPod{
 		Name: p.Name, Created: p.CreationTimestamp.Time, Node: p.Spec.NodeName, Held: true,
-		Ended:   p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
-		Leaving: p.DeletionTimestamp != nil, Ran: hasRun(p), version: p.ResourceVersion, uid: string(p.UID),
+		Ended:    p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
+		Deleting: p.DeletionTimestamp != nil, Ran: hasRun(p), version: p.ResourceVersion, uid: string(p.UID),
 	}
 	for _, c := range p.Spec.InitContainers {
 		out.init, out.Held = append(out.init, c.Name), out.Held && c.Image == HeldImage
@@ -311,4 +311,4 @@ func ownerOf(p *corev1.Pod) string {
 	return ""
 }
 
-func is(b *bool) bool { return b != nil && *b }
+func isTrue(b *bool) bool { return b != nil && *b }

@@ -174,7 +174,7 @@ func TestWhatIsReadOfAJob(t *testing.T) {
 	env := &plain.Spec.Template.Spec.Containers[0].Env
 	*env = append([]corev1.EnvVar{{Name: "EVENT", Value: "a variable of the service"}}, *env...)
 	usual := read(t, client, makeJob(t, namespace, plain))
-	if usual.Odd != "" || usual.Event != "the event" || usual.Service != service || usual.ServiceUID != "replica-1" || usual.Generation != 1 || usual.Mark != nil {
+	if usual.Unusual != "" || usual.Event != "the event" || usual.Service != service || usual.ServiceUID != "replica-1" || usual.Generation != 1 || usual.Mark != nil {
 		t.Errorf("it is %+v", usual)
 	}
 	for what, change := range map[string]func(j *batchv1.Job){
@@ -189,7 +189,7 @@ func TestWhatIsReadOfAJob(t *testing.T) {
 	} {
 		j := job(service+"-"+what, service)
 		change(j)
-		if got := read(t, client, makeJob(t, namespace, j)); got.Odd == "" {
+		if got := read(t, client, makeJob(t, namespace, j)); got.Unusual == "" {
 			t.Errorf("%s: it counts as ordinary", what)
 		}
 	}
@@ -240,7 +240,7 @@ func TestWatchJobsTellsOfJobsAndTheirPods(t *testing.T) {
 		})
 	}
 	heard("a pod without a node", func(n news) bool {
-		return n.job != nil && n.job.Service == service && n.job.Odd == "" && len(n.job.Pods) == 1 && n.job.Pods[0].Node == "" && !n.job.Pods[0].Held
+		return n.job != nil && n.job.Service == service && n.job.Unusual == "" && len(n.job.Pods) == 1 && n.job.Pods[0].Node == "" && !n.job.Pods[0].Held
 	})
 	j := withPod(t, client, key)
 	if err := client.HoldPod(t.Context(), j, j.Pods[0]); err != nil {

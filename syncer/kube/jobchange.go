@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A change is a patch that names the version it is made to, and touches nothing else:
-// what an API server newer than us has more in a Job stays as it is.
+// A change is a patch that names the version it is made to. It leaves all other fields as they are,
+// also those of a newer API server.
 
-// maxPods bounds what is listed of one Job, which has one pod, and those that are going.
+// maxPods bounds the pods that are listed of one Job: it has one, and some that are being deleted.
 const maxPods = 100
 
 // Job implements JobStore.
@@ -31,11 +31,11 @@ func (c *Client) Job(ctx context.Context, key JobKey) (*Job, error) {
 	}
 	job := jobOf(raw)
 	event, told := eventOf(&raw.Spec.Template.Spec)
-	if job.Event = event; !told && job.Odd == "" {
-		job.Odd = "it has no event"
+	if job.Event = event; !told && job.Unusual == "" {
+		job.Unusual = "it has no event"
 	}
-	// After the Job: whatever pod a controller made of this version is among them, or
-	// is made later.
+	// The pods are listed after the Job: a pod that a controller made of this version is among
+	// them, or is made later.
 	pods, err := c.kube.CoreV1().Pods(key.Namespace).List(ctx, metav1.ListOptions{
 		LabelSelector: labels.Set{batchv1.ControllerUidLabel: job.UID}.String(), Limit: maxPods,
 	})
@@ -87,12 +87,11 @@ func (c *Client) ChangeJob(ctx context.Context, job *Job, change JobChange) erro
 	ctx, cancel := c.call(ctx)
 	defer cancel()
 	_, err = c.kube.BatchV1().Jobs(job.Namespace).Patch(ctx, job.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: ours})
-	return changed("change Job "+job.String(), err)
+	return changeError("change Job "+job.String(), err)
 }
 
-// HoldPod implements JobStore. A binding is refused for a pod that has a node and
-// changes its version: so at just one of the two, binding and holding, the pod was as
-// it was read.
+// HoldPod implements JobStore. A binding changes the version of a pod, so the hold of a pod that was
+// bound since it was read fails. A pod that is bound after it was held starts nothing.
 func (c *Client) HoldPod(ctx context.Context, job *Job, pod JobPod) error {
 	if pod.Node != "" {
 		return fmt.Errorf("kubernetes: hold pod %s/%s: %w: it has a node", job.Namespace, pod.Name, ErrJobChanged)
@@ -100,8 +99,8 @@ func (c *Client) HoldPod(ctx context.Context, job *Job, pod JobPod) error {
 	return c.hold(ctx, job, pod)
 }
 
-// HoldStuckPod implements JobStore. Its node may be starting it at this moment: only when that
-// has told that it knows (PodState.CannotRun) it is certain that it never runs.
+// HoldStuckPod implements JobStore. The node may be starting the pod at this moment: that it never
+// runs is certain once the node has reported the new images (PodState.CannotRun).
 func (c *Client) HoldStuckPod(ctx context.Context, job *Job, pod JobPod) error {
 	if pod.Node == "" || pod.Ran {
 		return fmt.Errorf("kubernetes: hold pod %s/%s: %w: it does not wait at a node", job.Namespace, pod.Name, ErrJobChanged)
@@ -129,7 +128,7 @@ func (c *Client) hold(ctx context.Context, job *Job, pod JobPod) error {
 	ctx, cancel := c.call(ctx)
 	defer cancel()
 	_, err = c.kube.CoreV1().Pods(job.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: ours})
-	return changed(fmt.Sprintf("hold pod %s/%s", job.Namespace, pod.Name), err)
+	return changeError(fmt.Sprintf("hold pod %s/%s", job.Namespace, pod.Name), err)
 }
 
 // DeleteJob implements JobStore.
@@ -140,23 +139,23 @@ func (c *Client) DeleteJob(ctx context.Context, job *Job) error {
 	err := c.kube.BatchV1().Jobs(job.Namespace).Delete(ctx, job.Name, metav1.DeleteOptions{
 		PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &job.Version},
 	})
-	return changed("delete Job "+job.String(), err)
+	return changeError("delete Job "+job.String(), err)
 }
 
 func preconditions(uid, version string) map[string]any {
 	return map[string]any{"uid": uid, "resourceVersion": version}
 }
 
-// changed words the error of a change.
-func changed(what string, err error) error {
+// changeError makes the error of a change.
+func changeError(what string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return fmt.Errorf("kubernetes: %s: %w: %w", what, ErrJobChanged, err)
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err):
-		// A missing right, too: somebody has to do something about it, and until then
-		// the Job is left alone.
+		// A missing right, too: only an administrator can grant it, and until then the Job stays
+		// as it is.
 		return fmt.Errorf("kubernetes: %s: %w: %w", what, ErrJobRefused, err)
 	}
 	return failed(what, err)

@@ -39,7 +39,7 @@ type JobLister interface {
 // Jobs implements JobLister.
 func (Absent) Jobs(context.Context, string) (map[string]JobStatus, error) { return nil, ErrAbsent }
 
-// JobPhase is how far a Job is.
+// JobPhase is the phase of a Job.
 type JobPhase string
 
 // The phases. The first two are ends, and do not change any more.
@@ -51,18 +51,18 @@ const (
 	// JobPending and JobRunning are as its pod says.
 	JobPending JobPhase = "pending"
 	JobRunning JobPhase = "running"
-	// JobUnclear: it has not ended, and no pod tells more: it has none yet, or none any
-	// more, or one on a node that does not answer.
+	// JobUnclear: it has not ended, and has no pod yet, none any more, or one on a node that does
+	// not answer.
 	JobUnclear JobPhase = "unclear"
 )
 
-// JobStatus is how a Job stands.
+// JobStatus is the status of a Job.
 type JobStatus struct {
 	Phase JobPhase
 	// Started is when its container was, as long as there is a pod to tell, and Finished
 	// when that, or else the Job, ended. By the cluster's clock, to the second.
 	Started, Finished time.Time
-	// Pod is what its pod, or else the Job, tells.
+	// Pod is the state that its pod, or else the Job, reports.
 	Pod PodState
 }
 
@@ -79,7 +79,7 @@ func (c *Client) Jobs(ctx context.Context, service string) (map[string]JobStatus
 	all := map[string]JobStatus{}
 	for _, namespace := range namespaces {
 		var jobs map[string]*batchv1.Job
-		err := listed(ctx, func() { jobs = map[string]*batchv1.Job{} }, func(ctx context.Context, o metav1.ListOptions) (string, error) {
+		err := readPages(ctx, func() { jobs = map[string]*batchv1.Job{} }, func(ctx context.Context, o metav1.ListOptions) (string, error) {
 			o.LabelSelector = labels.Set{serviceLabel: service}.String()
 			list, err := c.lists.BatchV1().Jobs(namespace).List(ctx, o)
 			if err != nil {
@@ -95,8 +95,8 @@ func (c *Client) Jobs(ctx context.Context, service string) (map[string]JobStatus
 		if err != nil {
 			return nil, failed("Jobs of service "+service, err)
 		}
-		// After the Jobs: one of them that has not ended and has no pod then had none, or
-		// has lost it since.
+		// The pods are listed after the Jobs: a Job without one had none when it was read, or has
+		// lost it since.
 		pods, err := c.podsOf(ctx, namespace, service)
 		if err != nil {
 			return nil, failed("pods of service "+service, err)
@@ -138,7 +138,7 @@ func (c *Client) definedIn(ctx context.Context, service string) ([]string, error
 // podsOf are the newest pods of the Jobs of a service, by the uids of the Jobs.
 func (c *Client) podsOf(ctx context.Context, namespace, service string) (map[string]*corev1.Pod, error) {
 	var pods map[string]*corev1.Pod
-	err := listed(ctx, func() { pods = map[string]*corev1.Pod{} }, func(ctx context.Context, o metav1.ListOptions) (string, error) {
+	err := readPages(ctx, func() { pods = map[string]*corev1.Pod{} }, func(ctx context.Context, o metav1.ListOptions) (string, error) {
 		o.LabelSelector = labels.Set{serviceLabel: service}.String() + "," + batchv1.ControllerUidLabel
 		list, err := c.lists.CoreV1().Pods(namespace).List(ctx, o)
 		if err != nil {
@@ -157,9 +157,9 @@ func (c *Client) podsOf(ctx context.Context, namespace, service string) (map[str
 	return pods, err
 }
 
-// listed reads all pages of a list, and from the first again when the API server has
-// forgotten the revision that they are of.
-func listed(ctx context.Context, begin func(), page func(context.Context, metav1.ListOptions) (next string, err error)) error {
+// readPages reads all pages of a list. It begins again when the API server has compacted the
+// revision of the first page.
+func readPages(ctx context.Context, begin func(), page func(context.Context, metav1.ListOptions) (next string, err error)) error {
 	for try := 1; ; try++ {
 		begin()
 		next, err := "", error(nil)
@@ -181,8 +181,8 @@ func onePage(ctx context.Context, o metav1.ListOptions, page func(context.Contex
 	return page(ctx, o)
 }
 
-// statusOf is how a Job stands. That it has ended its own conditions say, whatever became
-// of its pod: a node's end and an eviction take the pods of ended Jobs, too.
+// statusOf is the status of a Job. The conditions of the Job, not its pod, say whether it has ended:
+// an eviction, or the end of a node, deletes pods of ended Jobs, too.
 func statusOf(j *batchv1.Job, pod *corev1.Pod) JobStatus {
 	var s JobStatus
 	if pod != nil {
@@ -210,7 +210,7 @@ func statusOf(j *batchv1.Job, pod *corev1.Pod) JobStatus {
 	switch {
 	case pod != nil && pod.Status.Phase == corev1.PodRunning:
 		s.Phase = JobRunning
-	case is(j.Spec.Suspend):
+	case isTrue(j.Spec.Suspend):
 		return JobStatus{Phase: JobSuspended}
 	case pod != nil && pod.Status.Phase == corev1.PodPending:
 		return JobStatus{Phase: JobPending, Pod: s.Pod}

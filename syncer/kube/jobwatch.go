@@ -17,8 +17,8 @@ import (
 // byJob is the index of pods by the uid of their Job.
 const byJob = "job"
 
-// WatchJobs implements JobStore by two informers. Of a Job, and of a pod, they keep
-// what is looked at, and never the event.
+// WatchJobs implements JobStore by two informers. They keep the fields that jobOf and podOf read,
+// and never the event.
 func (c *Client) WatchJobs(ctx context.Context, seen func(JobKey, *Job)) error {
 	if err := c.mayWatchJobs(ctx); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (c *Client) WatchJobs(ctx context.Context, seen func(JobKey, *Job)) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	all.Go(func() { pods.RunWithContext(ctx) })
-	// Pods first: a Job that is told of with all its pods is told of once.
+	// Pods first, so that each Job is reported once, with all its pods.
 	if !cache.WaitForCacheSync(ctx.Done(), pods.HasSynced) {
 		return nil
 	}
@@ -50,7 +50,7 @@ func (c *Client) WatchJobs(ctx context.Context, seen func(JobKey, *Job)) error {
 	return nil
 }
 
-// mayWatchJobs asks for what an informer would ask for without end.
+// mayWatchJobs makes the first requests of the informers: those would retry without end.
 func (c *Client) mayWatchJobs(ctx context.Context) error {
 	ctx, cancel := c.call(ctx)
 	defer cancel()
@@ -68,22 +68,22 @@ func (c *Client) mayWatchJobs(ctx context.Context) error {
 type jobWatch struct {
 	client     *Client
 	jobs, pods cache.SharedIndexInformer
-	// mu makes calls of seen one after another, each with what is newest.
+	// mu serialises the calls of seen, each with the newest Job.
 	mu   sync.Mutex
 	seen func(JobKey, *Job)
 }
 
-// job tells of a Job that an informer tells of.
+// job handles an event of a Job.
 func (w *jobWatch) job(obj any) {
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = gone.Obj
 	}
 	if j, ok := obj.(*batchv1.Job); ok {
-		w.tell(JobKey{j.Namespace, j.Name})
+		w.notify(JobKey{j.Namespace, j.Name})
 	}
 }
 
-// pod tells of the Job of a pod.
+// pod handles an event of a pod.
 func (w *jobWatch) pod(obj any) {
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = gone.Obj
@@ -93,12 +93,12 @@ func (w *jobWatch) pod(obj any) {
 		return
 	}
 	if o := metav1.GetControllerOf(p); o != nil && ownerOf(p) != "" {
-		w.tell(JobKey{p.Namespace, o.Name})
+		w.notify(JobKey{p.Namespace, o.Name})
 	}
 }
 
-func (w *jobWatch) tell(key JobKey) {
-	if !w.client.inPlace(key.Namespace) {
+func (w *jobWatch) notify(key JobKey) {
+	if !w.client.isServiceNamespace(key.Namespace) {
 		return
 	}
 	w.mu.Lock()
@@ -112,7 +112,7 @@ func (w *jobWatch) tell(key JobKey) {
 	job := jobOf(j)
 	pods, err := w.pods.GetIndexer().ByIndex(byJob, job.UID)
 	if err != nil {
-		return // the index is ours, and there
+		return // cannot happen: the index exists
 	}
 	for _, obj := range pods {
 		if p, ok := obj.(*corev1.Pod); ok {
@@ -131,7 +131,7 @@ func indexByJob(obj any) ([]string, error) {
 	return nil, nil
 }
 
-// lightJob leaves of a Job what jobOf looks at.
+// lightJob keeps the fields of a Job that jobOf reads.
 func lightJob(obj any) (any, error) {
 	j, ok := obj.(*batchv1.Job)
 	if !ok {
@@ -153,7 +153,7 @@ func lightJob(obj any) (any, error) {
 	}, nil
 }
 
-// lightPod leaves of a pod what podOf and ownerOf look at.
+// lightPod keeps the fields of a pod that podOf and ownerOf read.
 func lightPod(obj any) (any, error) {
 	p, ok := obj.(*corev1.Pod)
 	if !ok {

@@ -1,9 +1,9 @@
-// Package kube owns what the syncer asks of the Kubernetes below its OSCAR,
-// beside OSCAR's own REST API: who the cluster is, what is left of a service, the
-// healing of half-created services, news of changes, what its nodes have free, the
-// Lease of the one syncer, the Secrets with refresh tokens, how the Jobs of a service
-// stand, and those that wait. A
-// syncer without Kubernetes does without: Absent answers ErrAbsent.
+// Package kube owns the syncer's requests to the Kubernetes below its OSCAR, beside OSCAR's own
+// REST API. It reads the identity of the cluster, leftover Secrets of services, changes of
+// definitions, the free capacity of nodes, and the Jobs of services; it repairs half-created
+// services, keeps the Lease of the one syncer and the Secrets with refresh tokens, and holds
+// and restores Jobs that are offered. A syncer may have no Kubernetes: Absent answers
+// ErrAbsent.
 package kube
 
 import (
@@ -14,12 +14,12 @@ import (
 // ErrAbsent says that the syncer has no Kubernetes.
 var ErrAbsent = errors.New("this syncer has no access to Kubernetes")
 
-// ErrDenied says that Kubernetes does not let the syncer ask: trying again changes
-// nothing until somebody gives it the right.
+// ErrDenied says that the syncer has not the right for a request: trying again does not help until
+// an administrator grants it.
 var ErrDenied = errors.New("the syncer's service account may not")
 
-// Interface is what the syncer needs of Kubernetes. Every call has a deadline of its
-// own, and every error but ErrAbsent and ErrDenied may pass by itself.
+// Interface is what the syncer needs of Kubernetes. Every call has a deadline of its own, and every
+// error but ErrAbsent and ErrDenied is temporary.
 type Interface interface {
 	// SystemUID is the uid of the namespace kube-system, which identifies the cluster.
 	SystemUID(ctx context.Context) (string, error)
@@ -30,10 +30,9 @@ type Interface interface {
 	// Heal gives a half-created service, which OSCAR lists and cannot read, an
 	// empty PodTemplate of its name, so that OSCAR can read and delete it.
 	Heal(ctx context.Context, service string) error
-	// Watch calls changed with the name of every service whose definition was made,
-	// changed or deleted, by whomever, until ctx ends. Some calls are about nothing
-	// new: at the start there is one for each service. It returns before ctx ends
-	// only with ErrAbsent.
+	// Watch calls changed with the name of every service whose definition was created, changed or
+	// deleted, until ctx ends. Some calls bring nothing new: at the start there is one for each
+	// service. It returns before ctx ends only with ErrAbsent.
 	Watch(ctx context.Context, changed func(service string)) error
 	// Lead waits until no other syncer of this OSCAR leads, then runs fn until it
 	// returns. The context of fn ends when another syncer was seen to lead. held says
@@ -43,17 +42,16 @@ type Interface interface {
 	// LeaseTrouble is why Lead cannot read or write its Lease at present; nil when it
 	// can, also while another syncer leads.
 	LeaseTrouble() error
-	// Nodes are those that new pods may be put on, with what is taken of them.
+	// Nodes are those that accept new pods, with what their pods have requested.
 	Nodes(ctx context.Context) ([]Node, error)
-	// Sizes are the nodes that a pod may be put on at any time, also those that are not
-	// ready or cordoned now, with what they can give to all their pods; Requested is
-	// not filled in.
+	// Sizes are the nodes that may ever run a pod, also those that are not ready or cordoned now,
+	// with what they can give to all their pods; Requested is not filled in.
 	Sizes(ctx context.Context) ([]Node, error)
 	TokenStore
 	JobReader
 	JobLister
 	JobStore
-	RoomWatcher
+	CapacityWatcher
 }
 
 // Absent is the Kubernetes of a syncer that has none.
@@ -116,5 +114,5 @@ func (Absent) SetActive(context.Context, *Job, bool) error { return ErrAbsent }
 // DeleteJob implements JobStore.
 func (Absent) DeleteJob(context.Context, *Job) error { return ErrAbsent }
 
-// Place implements JobStore.
-func (Absent) Place(owner string) string { return Namespace(ServicesNamespace, owner) }
+// ServiceNamespace implements JobStore.
+func (Absent) ServiceNamespace(owner string) string { return Namespace(ServicesNamespace, owner) }

@@ -26,8 +26,8 @@ const (
 	minLeaseTerm     = 3 * time.Second
 )
 
-// renewWithin is how long we count ourselves the leader after a renewal was sent. It
-// ends well before another syncer may take over: clocks run differently.
+// renewWithin is how long this syncer takes itself for the leader after it sent a renewal. It ends
+// well before another syncer may take over, since clocks run at different rates.
 func renewWithin(term time.Duration) time.Duration { return term * 2 / 3 }
 
 // retryEvery is the pause between tries to get or renew the Lease.
@@ -36,8 +36,8 @@ func retryEvery(term time.Duration) time.Duration { return term / 8 }
 // errLeadLost ends the context of a leader that has lost the Lease.
 var errLeadLost = errors.New("another syncer holds the Lease of this OSCAR")
 
-// Lead implements Interface by a Lease. It is given back when fn has returned, so
-// that the next syncer does not wait for its end.
+// Lead implements Interface by a Lease. It releases the Lease when fn has returned, so that the next
+// syncer need not wait until it expires.
 func (c *Client) Lead(ctx context.Context, instance string, fn func(ctx context.Context, held func() bool) error) error {
 	leading, lose := context.WithCancelCause(ctx)
 	defer lose(nil)
@@ -50,7 +50,7 @@ func (c *Client) Lead(ctx context.Context, instance string, fn func(ctx context.
 		lasts: renewWithin(c.cfg.LeaseTerm), now: c.now, note: c.noteLease,
 		acquired: make(chan struct{}), lose: func() { lose(errLeadLost) },
 	}
-	// What fn still writes when ctx has ended, it writes as the leader.
+	// fn may still write after ctx has ended, so the Lease is kept until fn returns.
 	electing, release := context.WithCancel(context.WithoutCancel(ctx))
 	defer release()
 	ended := make(chan error, 1)
@@ -72,7 +72,7 @@ func (c *Client) Lead(ctx context.Context, instance string, fn func(ctx context.
 // elect takes and renews the Lease until ctx ends, and then gives it back. An elector
 // ends when it could not renew; the next one tries again.
 func (c *Client) elect(ctx context.Context, lock *timedLock) error {
-	// What it would log at every try is told once, by noteLease.
+	// noteLease logs once what the elector would log at every try.
 	ctx = klog.NewContext(ctx, logr.Discard())
 	for ctx.Err() == nil {
 		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
@@ -98,18 +98,17 @@ func (c *Client) elect(ctx context.Context, lock *timedLock) error {
 	return nil
 }
 
-// timedLock is a lock that knows until when it is ours. client-go counts from when it
-// saw the answer to a renewal, and that may be late; this counts from when the
-// renewal was sent.
+// timedLock is a lock that knows until when it is ours. It counts from when a renewal was sent.
+// client-go counts from when it saw the answer, which may be too late.
 type timedLock struct {
 	resourcelock.Interface
 	lasts time.Duration
 	now   func() time.Time
 	// acquired is closed when the lock is ours for the first time.
 	acquired chan struct{}
-	// note is told how each try to read or write it ended.
+	// note is called with the result of each try to read or write it.
 	note func(error)
-	// lose is called when it was ours and another's name was read in it.
+	// lose is called when it was ours and now names another holder.
 	lose func()
 
 	mu    sync.Mutex
@@ -129,7 +128,7 @@ func (l *timedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	r, raw, err := l.Interface.Get(ctx)
-	if !apierrors.IsNotFound(err) { // which it is made after
+	if !apierrors.IsNotFound(err) { // the elector then creates it
 		l.note(err)
 	}
 	if err == nil && r.HolderIdentity != "" && r.HolderIdentity != l.Identity() {
@@ -158,7 +157,7 @@ func (l *timedLock) write(ctx context.Context, r resourcelock.LeaderElectionReco
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if r.HolderIdentity != l.Identity() {
-		// It is given back, whether or not the answer will say so.
+		// A release counts from when it is sent.
 		l.mu.Lock()
 		l.until = time.Time{}
 		l.mu.Unlock()
@@ -190,7 +189,7 @@ func (c *Client) LeaseTrouble() error {
 	return nil
 }
 
-// noteLease keeps why the Lease cannot be had, and logs when that changes.
+// noteLease stores why the Lease cannot be read or written, and logs changes.
 func (c *Client) noteLease(err error) {
 	var now *error
 	if err != nil {

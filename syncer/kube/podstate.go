@@ -93,8 +93,8 @@ func troubleOf(c *corev1.ContainerStatus) (reason, message string, exit int32) {
 	return "", "", 0
 }
 
-// hasRun says whether a container of a pod, one that is started before the others left out,
-// was ever started, for all that its node has told.
+// hasRun says whether a container of a pod was started, as far as its node has reported. Init
+// containers do not count.
 func hasRun(p *corev1.Pod) bool {
 	if p.Status.Phase != corev1.PodPending {
 		return true
@@ -107,9 +107,9 @@ func hasRun(p *corev1.Pod) bool {
 	return false
 }
 
-// nodeKnows says whether the node of a pod that is held has seen that. A kubelet does one
-// thing with a pod after another: when it speaks of the images that it is held by, or of the
-// generation in which it has them, it does not start any other.
+// nodeKnows says whether the node of a held pod has seen its new images. A kubelet does one thing
+// after another with a pod: once it reports these images, or the generation that has them, it
+// starts no others.
 func nodeKnows(p *corev1.Pod) bool {
 	if p.Generation > 1 && p.Status.ObservedGeneration >= p.Generation {
 		return true
@@ -127,9 +127,8 @@ func nodeKnows(p *corev1.Pod) bool {
 // maxEvents bounds the events that are read for the pods of a service.
 const maxEvents = 500
 
-// askEvents tells of pods whose containers are being made what Kubernetes has warned of: that
-// a volume cannot be mounted stands in events alone. Without the right to read them nothing
-// is told.
+// askEvents adds warnings to the pods whose containers are being created: only events say that a
+// volume cannot be mounted. Without the right to read events it adds nothing.
 func (c *Client) askEvents(ctx context.Context, namespace string, pods map[string]*corev1.Pod) error {
 	making := map[string]*corev1.Pod{}
 	for _, p := range pods {
@@ -172,7 +171,7 @@ func (c *Client) askEvents(ctx context.Context, namespace string, pods map[strin
 	return nil
 }
 
-// startFailed says of the reasons of events which keep a container from being made.
+// startFailed says whether the reason of an event keeps a container from being created.
 func startFailed(reason string) bool {
 	switch reason {
 	case "FailedMount", "FailedAttachVolume", "FailedMapVolume", "FailedCreatePodSandBox", "FailedCreatePodContainer", "NetworkNotReady":

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// SecretLeft implements Interface. It asks what a creation would answer, without
-// creating: so the syncer needs no right to read Secrets.
+// SecretLeft implements Interface by the dry run of a creation: so the syncer needs no right to
+// read Secrets.
 func (c *Client) SecretLeft(ctx context.Context, owner, service string) (bool, error) {
 	ctx, cancel := c.call(ctx)
 	defer cancel()
@@ -27,15 +27,14 @@ func (c *Client) SecretLeft(ctx context.Context, owner, service string) (bool, e
 		return true, nil
 	case apierrors.IsNotFound(err): // the namespace is made with the owner's first service
 		return false, nil
-	case apierrors.IsBadRequest(err): // somebody's admission webhook knows no dry run
+	case apierrors.IsBadRequest(err): // an admission webhook does not support dry runs
 		return false, fmt.Errorf("kubernetes: %s: %w: %w", what, ErrDenied, err)
 	}
 	return false, failed(what, err)
 }
 
-// Heal implements Interface. The PodTemplate belongs to the ConfigMap that OSCAR
-// lists the service by: when that goes in another way, it goes, too, and does not
-// keep the name taken.
+// Heal implements Interface. The PodTemplate is owned by the ConfigMap that OSCAR lists the service
+// by, so it is deleted together with that.
 func (c *Client) Heal(ctx context.Context, service string) error {
 	ctx, cancel := c.call(ctx)
 	defer cancel()

@@ -63,7 +63,7 @@ type Token struct {
 	BegunAt time.Time
 }
 
-// same says whether two are the same write. When it was stored is not asked.
+// same says whether two are the same write; StoredAt does not count.
 func (t Token) same(o Token) bool {
 	return t.Refresh == o.Refresh && t.Issuer == o.Issuer && t.ClientID == o.ClientID && t.Serial == o.Serial && t.Given == o.Given &&
 		t.BegunBy == o.BegunBy && t.IssuedAt.Equal(o.IssuedAt) && t.RenewedAt.Equal(o.RenewedAt) && t.BegunAt.Equal(o.BegunAt)
@@ -203,7 +203,7 @@ func (c *Client) changeTokens(ctx context.Context, owner string, change func(kep
 	ctx, cancel := c.call(ctx)
 	defer cancel()
 	namespace := Namespace(c.cfg.Services, owner)
-	// One at a time here, so that only another process can be first.
+	// One change at a time in this process, so that only another process can cause a conflict.
 	select {
 	case c.changing <- struct{}{}:
 		defer func() { <-c.changing }()
@@ -212,7 +212,7 @@ func (c *Client) changeTokens(ctx context.Context, owner string, change func(kep
 	}
 	for {
 		err := c.changeOnce(ctx, namespace, change)
-		if !errors.Is(err, errOvertaken) {
+		if !errors.Is(err, errConflict) {
 			return err
 		}
 		select {
@@ -223,12 +223,11 @@ func (c *Client) changeTokens(ctx context.Context, owner string, change func(kep
 	}
 }
 
-// maxConflictPause is the longest pause before a change is tried again that another
-// process has overtaken.
+// maxConflictPause is the longest pause before a change is tried again after a conflict.
 const maxConflictPause = 50 * time.Millisecond
 
-// errOvertaken says that somebody else changed the Secret first.
-var errOvertaken = errors.New("somebody else changed the Secret of refresh tokens")
+// errConflict says that another process changed the Secret first.
+var errConflict = errors.New("another process changed the Secret of refresh tokens")
 
 func (c *Client) changeOnce(ctx context.Context, namespace string, change func(kept map[string][]byte) (bool, error)) error {
 	const what = "Secret of refresh tokens"
@@ -278,7 +277,7 @@ func (c *Client) changeOnce(ctx context.Context, namespace string, change func(k
 	case err == nil:
 		return nil
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
-		return fmt.Errorf("%w: %w", errOvertaken, err)
+		return fmt.Errorf("%w: %w", errConflict, err)
 	}
 	return failed(what, err)
 }

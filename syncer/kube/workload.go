@@ -114,5 +114,5 @@ func (c *Client) SetActive(ctx context.Context, job *Job, active bool) error {
 	if errors.Is(err, errNoKueue) {
 		return fmt.Errorf("kubernetes: %s: %w: %w", what, ErrJobChanged, err)
 	}
-	return changed(what, err)
+	return changeError(what, err)
 }

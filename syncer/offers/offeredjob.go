@@ -155,7 +155,7 @@ func (o *Offers) barred(c *record.DesiredCluster, v *offeredJob) string {
 		return "its service is not one of the federation"
 	case d.Paused:
 		return "its federation is paused"
-	case j.Namespace != o.kube.Place(d.Owner):
+	case j.Namespace != o.kube.ServiceNamespace(d.Owner):
 		return "it is not where its service is"
 	case len(d.Sees) == 0 && v.id == j.UID:
 		return "its service delegates to nobody"

@@ -73,7 +73,7 @@ func (s situation) next() decision {
 		return do(stepForget)
 	}
 	switch {
-	case j == nil || j.Leaving || j.Ended:
+	case j == nil || j.Deleting || j.Ended:
 		return s.gone()
 	case j.Mark.Holding():
 		return s.held()
@@ -92,11 +92,11 @@ func (s situation) gone() decision {
 		return do(stepRest)
 	case s.answer == record.OfferRelease && s.job == nil:
 		return tell(record.OfferReleased, "")
-	case s.answer == record.OfferRelease && s.job.Leaving:
+	case s.answer == record.OfferRelease && s.job.Deleting:
 		return lookAfter(offerPoll)
 	case s.offer.State == record.OfferWaiting && !s.answered:
 		return do(stepForget)
-	case s.job == nil || s.job.Leaving:
+	case s.job == nil || s.job.Deleting:
 		return tell(record.OfferStarted, "somebody else deleted the Job")
 	}
 	return tell(record.OfferStarted, "the Job has ended")
@@ -224,7 +224,7 @@ func (s situation) holdPods() decision {
 		case p.Held:
 		case p.Node != "":
 			return s.giveBack(false) // it was given a node first
-		case p.Leaving:
+		case p.Deleting:
 			return lookAfter(offerPoll)
 		default:
 			return decision{step: stepHold, pod: p}
@@ -248,7 +248,7 @@ func (s situation) back() decision {
 	j := s.job
 	holds := false
 	for _, p := range activePods(j) {
-		holds = holds || p.Held && !p.Leaving
+		holds = holds || p.Held && !p.Deleting
 	}
 	if j.Suspended && holds {
 		// Until the Job controller has taken it away: a Job that is resumed before keeps

@@ -58,10 +58,10 @@ func TestWhichJobsAreOffered(t *testing.T) {
 		"it was refused":                      {job: waitingJob(), change: func(s *situation) { s.refused = "policy" }, want: stepRest},
 		"not for long yet":                    {job: waitingJob(), change: func(s *situation) { s.threshold = 90 * time.Second }, want: stepLook, after: 30 * time.Second},
 		"its pod has a node":                  {job: waitingJob(func(j *kube.Job) { j.Pods[0].Node = "n" }), want: stepRest},
-		"its pod goes":                        {job: waitingJob(func(j *kube.Job) { j.Pods[0].Leaving = true }), want: stepRest},
+		"its pod goes":                        {job: waitingJob(func(j *kube.Job) { j.Pods[0].Deleting = true }), want: stepRest},
 		"it has no pod yet":                   {job: waitingJob(func(j *kube.Job) { j.Pods = nil }), want: stepRest},
 		"it has ended":                        {job: waitingJob(func(j *kube.Job) { j.Ended = true }), want: stepRest},
-		"it is being deleted":                 {job: waitingJob(func(j *kube.Job) { j.Leaving = true }), want: stepRest},
+		"it is being deleted":                 {job: waitingJob(func(j *kube.Job) { j.Deleting = true }), want: stepRest},
 		"it was resumed by hand":              {job: waitingJob(func(j *kube.Job) { j.Generation = 3 }), want: stepRest},
 		"it is suspended by hand":             {job: waitingJob(func(j *kube.Job) { j.Suspended, j.Generation, j.Pods = true, 2, nil }), want: stepRest},
 		"it was made suspended":               {job: waitingJob(func(j *kube.Job) { j.Suspended, j.Pods = true, nil }), want: stepRest},
@@ -70,7 +70,7 @@ func TestWhichJobsAreOffered(t *testing.T) {
 		"it has no Workload":                  {job: queuedJob(func(j *kube.Job) { j.Workload = nil }), want: stepRest},
 		"Kueue is about to resume it":         {job: queuedJob(func(j *kube.Job) { j.Workload.Admitted = true }), want: stepRest},
 		"OSCAR's rescheduler may take it":     {job: waitingJob(func(j *kube.Job) { j.Rescheduler = true }), want: stepRest},
-		"it is none of OSCAR's":               {job: waitingJob(func(j *kube.Job) { j.Odd = "retries" }), want: stepRest},
+		"it is none of OSCAR's":               {job: waitingJob(func(j *kube.Job) { j.Unusual = "retries" }), want: stepRest},
 		"its event is too long":               {job: waitingJob(func(j *kube.Job) { j.Event = string(make([]byte, maxEvent+1)) }), want: stepRest},
 		"its event is as long as it may be":   {job: waitingJob(func(j *kube.Job) { j.Event = string(make([]byte, maxEvent)) }), want: stepTell},
 		"its event is not UTF-8":              {job: waitingJob(func(j *kube.Job) { j.Event = "\xff" }), want: stepRest},
@@ -280,7 +280,7 @@ func (m *jobModel) controller() {
 	var left []kube.JobPod
 	for _, p := range j.Pods {
 		if m.kill(p); p.Node != "" {
-			p.Leaving = true
+			p.Deleting = true
 			left = append(left, p) // its node ends it
 		}
 	}
@@ -297,7 +297,7 @@ func (m *jobModel) bind() {
 		return
 	}
 	for i, p := range m.job.Pods {
-		if p.Node == "" && !p.Leaving {
+		if p.Node == "" && !p.Deleting {
 			m.job.Pods[i].Node = "n"
 			m.podVersion[p.Name]++
 		}
@@ -308,7 +308,7 @@ func (m *jobModel) node() {
 	if m.job == nil {
 		return
 	}
-	m.job.Pods = slices.DeleteFunc(m.job.Pods, func(p kube.JobPod) bool { return p.Leaving })
+	m.job.Pods = slices.DeleteFunc(m.job.Pods, func(p kube.JobPod) bool { return p.Deleting })
 	for _, p := range m.job.Pods {
 		if p.Node == "" || p.Held || m.begun[p.Name] {
 			continue

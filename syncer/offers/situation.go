@@ -106,8 +106,8 @@ func (s situation) waits() (waits bool, why string, again time.Duration) {
 		return false, s.barred, 0
 	case s.refused != "":
 		return false, s.refused, 0
-	case j.Odd != "":
-		return false, j.Odd, 0
+	case j.Unusual != "":
+		return false, j.Unusual, 0
 	case j.Rescheduler:
 		return false, "OSCAR's own rescheduler may take it", 0
 	case !neverStarted(j):
@@ -155,7 +155,7 @@ func (s situation) since() (since time.Time, why string, ok bool) {
 		return since, "it has no pod", false
 	case active[0].Node != "":
 		return since, "its pod has a node", false
-	case active[0].Leaving || active[0].Held:
+	case active[0].Deleting || active[0].Held:
 		return since, "its pod goes", false
 	case s.fresh && j.Queue != "" && (j.Workload == nil || !j.Workload.Active):
 		return since, "its Workload is not active", false

@@ -19,8 +19,8 @@ import (
 
 // Config of a Client. Zero durations mean their defaults.
 type Config struct {
-	// ControlPlane is the base URL of the API, which is asked where an OSCAR cannot be;
-	// empty for none.
+	// ControlPlane is the base URL of the API. The client asks it when an OSCAR cannot be
+	// reached; empty for none.
 	ControlPlane string
 	// CA are the authorities of the API's certificate in PEM; empty for the system's.
 	CA []byte
@@ -39,7 +39,7 @@ const (
 	maxHead   = 64 << 10
 )
 
-// Client asks. It is safe for concurrent use.
+// Client asks for keys of an origin's MinIO. It is safe for concurrent use.
 type Client struct {
 	cfg Config
 	// strict verifies certificates, lax does not, and api knows the control plane's
@@ -78,25 +78,25 @@ func New(cfg Config) (*Client, error) {
 func caller(dial outbound.Dial, conf *tls.Config, proxy func(*http.Request) (*url.URL, error)) *http.Client {
 	transport := outbound.Transport(conf)
 	transport.Proxy, transport.MaxResponseHeaderBytes = proxy, maxHead
-	// There is another way, and an OSCAR waits for the answer.
+	// An OSCAR waits for the answer, and the control plane may still be asked.
 	transport.DialContext = dial.Within(4 * time.Second)
 	transport.TLSHandshakeTimeout = 4 * time.Second
 	return &http.Client{
 		Transport: transport,
-		// A token goes nowhere but to whom it is meant for.
+		// A redirect would send the token to another server.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// Close gives idle connections up.
+// Close closes idle connections.
 func (c *Client) Close() {
 	for _, h := range []*http.Client{c.strict, c.lax, c.api, c.strictLive, c.laxLive} {
 		h.CloseIdleConnections()
 	}
 }
 
-// Keys asks for an owner's keys: the OSCAR itself, and, when that gives none that can be
-// used from here, the control plane. Every error is an *Error.
+// Keys asks the origin's OSCAR for an owner's keys and, when that gives none that can be used
+// from here, the control plane. Every error is an *Error.
 func (c *Client) Keys(ctx context.Context, a Ask) (Keys, error) {
 	if a.Owner == "" || a.Token == "" {
 		return Keys{}, &Error{Kind: Refused, Message: "without an access token of the owner nobody is asked for his keys"}
@@ -109,7 +109,7 @@ func (c *Client) Keys(ctx context.Context, a Ask) (Keys, error) {
 	if other == nil {
 		return keys, nil
 	}
-	// What somebody has said tells more than that somebody else was not reached.
+	// An answer tells more than that the OSCAR could not be reached.
 	said, _ := errors.AsType[*Error](err)
 	then, _ := errors.AsType[*Error](other)
 	if said != nil && then != nil && said.Kind == Unreachable {

@@ -94,21 +94,21 @@ func accept(body []byte, a Ask) (Keys, error) {
 	}
 	m := in.MinIO
 	switch {
-	case m.AccessKey == "" || m.SecretKey == "" || !plain(m.AccessKey) || !plain(m.SecretKey):
+	case m.AccessKey == "" || m.SecretKey == "" || !validKey(m.AccessKey) || !validKey(m.SecretKey):
 		return Keys{}, &Error{Kind: Wrong, Message: fmt.Sprintf("the OSCAR of cluster %s gives the owner no keys of its MinIO", a.Cluster)}
 	case m.AccessKey != a.Owner:
 		return Keys{}, &Error{Kind: Wrong, Message: fmt.Sprintf("cluster %s answers with keys that are not the owner's; they are not used", a.Cluster)}
-	case !SamePlace(m.Endpoint, a.MinIO):
+	case !SameEndpoint(m.Endpoint, a.MinIO):
 		return Keys{}, &Error{Kind: Wrong, Message: fmt.Sprintf(
 			"the keys that are given for cluster %s are for another MinIO than the one that the service names; if it has moved, change the service: the next generation has its new place", a.Cluster)}
 	}
 	return Keys{Endpoint: m.Endpoint, Region: m.Region, Verify: m.Verify, AccessKey: m.AccessKey, SecretKey: Secret(m.SecretKey)}, nil
 }
 
-// SamePlace says whether two endpoints are the same but for a slash at the end.
-func SamePlace(a, b string) bool { return strings.TrimRight(a, "/") == strings.TrimRight(b, "/") }
+// SameEndpoint says whether two endpoints are the same but for a slash at the end.
+func SameEndpoint(a, b string) bool { return strings.TrimRight(a, "/") == strings.TrimRight(b, "/") }
 
-// plain says whether a key can be one: it travels in headers.
-func plain(key string) bool {
+// validKey says whether a text can be a key: keys are sent in headers.
+func validKey(key string) bool {
 	return len(key) <= maxKey && !strings.ContainsFunc(key, func(c rune) bool { return c <= ' ' || c == 0x7f })
 }

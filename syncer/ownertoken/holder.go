@@ -89,7 +89,7 @@ type heldToken struct {
 	report     *record.Holding
 }
 
-func (h *heldToken) of() token.Of { return token.Of{Owner: h.order.Owner, Federation: h.federation} }
+func (h *heldToken) of() token.Key { return token.Key{Owner: h.order.Owner, Federation: h.federation} }
 
 // reported is the report about the order as it stands; nil when there is none.
 func (h *heldToken) reported() *record.Holding {

@@ -22,19 +22,19 @@ func NewKubeVault(secrets kube.TokenStore, now func() time.Time) token.Vault {
 }
 
 // Get implements token.Vault.
-func (v kubeVault) Get(ctx context.Context, owner, federation string) (*token.Kept, error) {
+func (v kubeVault) Get(ctx context.Context, owner, federation string) (*token.Stored, error) {
 	t, err := v.secrets.Token(ctx, owner, federation)
 	if err != nil {
 		return nil, vaultError(err)
 	}
-	return &token.Kept{
+	return &token.Stored{
 		Version: t.Serial, Serial: t.Given, Refresh: t.Refresh, Issuer: t.Issuer, ClientID: t.ClientID,
 		GivenAt: t.IssuedAt, RenewedAt: t.RenewedAt, BegunBy: t.BegunBy, BegunAt: t.BegunAt,
 	}, nil
 }
 
 // Put implements token.Vault.
-func (v kubeVault) Put(ctx context.Context, owner, federation string, k *token.Kept) error {
+func (v kubeVault) Put(ctx context.Context, owner, federation string, k *token.Stored) error {
 	return vaultError(v.secrets.PutToken(ctx, owner, federation, kube.Token{
 		Refresh: k.Refresh, Issuer: k.Issuer, ClientID: k.ClientID, IssuedAt: k.GivenAt, StoredAt: v.now(), Serial: k.Version,
 		Given: k.Serial, RenewedAt: k.RenewedAt, BegunBy: k.BegunBy, BegunAt: k.BegunAt,

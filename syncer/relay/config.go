@@ -32,21 +32,20 @@ type Config struct {
 
 	// Timeout of one request to the API: 30 s.
 	Timeout time.Duration
-	// FirstPause and LastPause bound the pauses after what may pass by itself: 1 s and
-	// 1 min.
+	// FirstPause and LastPause bound the pauses after temporary errors: 1 s and 1 min.
 	FirstPause, LastPause time.Duration
-	// Look bounds the pause between two looks for an instance without a stream, while
-	// there is a stream to another: 1 min. It begins with an eighth of it.
+	// Look bounds the pause between two searches for an instance without a stream, while there
+	// is a stream to another one: 1 min. The first pause is an eighth of it.
 	Look time.Duration
-	// Ping is after how long a silent stream is asked whether it is alive: 15 s.
+	// Ping is the silence after which a stream is pinged: 15 s.
 	Ping time.Duration
-	// Now is the clock that the API's certificate is held against; nil is time.Now.
+	// Now is the clock by which the API's certificate is verified; nil is time.Now.
 	Now      func() time.Time
 	Logger   *slog.Logger
 	Registry prometheus.Registerer
 }
 
-// maxStreams is how many instances a syncer has streams to.
+// maxStreams bounds the streams of a syncer.
 const maxStreams = 16
 
 func (c Config) withDefaults() Config {
@@ -67,8 +66,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// base checks the API's address: what is answered on a stream goes nowhere but to whom
-// it is meant for.
+// base checks the API's address: answers may be read only by the control plane.
 func (c Config) base() (string, error) {
 	u, err := url.Parse(c.ControlPlane)
 	switch {
@@ -96,19 +94,19 @@ func (c Config) tls() (*tls.Config, error) {
 	return conf, nil
 }
 
-// Site is the syncer that the streams speak for.
+// Site is the syncer that answers on the streams.
 type Site interface {
 	// Cluster and its registration.
 	Cluster() (id, uid string)
 	// OpenProof opens what the control plane has sealed to this cluster.
 	OpenProof(sealed string) (string, error)
-	// Ours says, with a nil error, that a life of a service stands here as ours. The error
-	// is ErrNotOurs, or says why it cannot be told now.
+	// Ours is nil when a life of a service is on this cluster and ours. The error is
+	// ErrNotOurs, or says why this is not known now.
 	Ours(ctx context.Context, service, uid string) error
 	// Invokes says whether a token is that of a life of a service. It sends no request.
 	Invokes(service, uid, token string) bool
-	// Send passes a request on to the local OSCAR. The answer's body is streamed. The error is
-	// ErrNotSent when OSCAR has got nothing of it.
+	// Send sends a request to the local OSCAR. The answer's body is streamed. The error is
+	// ErrNotSent when OSCAR has received nothing.
 	Send(ctx context.Context, req Outgoing) (*http.Response, error)
 }
 
@@ -126,7 +124,7 @@ type Outgoing struct {
 	Token string
 }
 
-// ErrNotSent says that OSCAR has got nothing of a request.
+// ErrNotSent says that OSCAR has received nothing of a request.
 var ErrNotSent = errors.New("nothing was sent to OSCAR")
 
 // ErrNotOurs says that no service of that name stands here as that life.

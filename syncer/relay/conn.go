@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// upgraded is a connection after its upgrade. The client that asked for it may have read
-// on: what it has is read first. Deadlines are those of the connection below.
+// upgraded is a connection after its upgrade. The HTTP client may have buffered the first bytes,
+// so it is read through the client's body. Deadlines are those of the connection below.
 type upgraded struct {
 	net.Conn
 	body   io.ReadWriteCloser
@@ -24,22 +24,22 @@ func (u *upgraded) Close() error {
 	return err
 }
 
-// single is a listener that gives one connection, and ends when that does.
-type single struct {
+// oneConnListener is a listener that accepts one connection, and ends with it.
+type oneConnListener struct {
 	conn  *upgraded
 	given chan net.Conn
 	once  sync.Once
 	ended chan struct{}
 }
 
-func listenOn(conn *upgraded) *single {
-	l := &single{conn: conn, given: make(chan net.Conn, 1), ended: make(chan struct{})}
+func listenOn(conn *upgraded) *oneConnListener {
+	l := &oneConnListener{conn: conn, given: make(chan net.Conn, 1), ended: make(chan struct{})}
 	l.given <- conn
 	return l
 }
 
 // Accept implements net.Listener.
-func (l *single) Accept() (net.Conn, error) {
+func (l *oneConnListener) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.given:
 		return c, nil
@@ -50,11 +50,11 @@ func (l *single) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener. The connection is its server's.
-func (l *single) Close() error {
+// Close implements net.Listener. It leaves the connection to its server.
+func (l *oneConnListener) Close() error {
 	l.once.Do(func() { close(l.ended) })
 	return nil
 }
 
 // Addr implements net.Listener.
-func (l *single) Addr() net.Addr { return l.conn.LocalAddr() }
+func (l *oneConnListener) Addr() net.Addr { return l.conn.LocalAddr() }

@@ -25,18 +25,17 @@ const maxAnswer = 16 << 10
 // errConnected says that the instance that answered has a stream already.
 var errConnected = errors.New("the instance that answered has a stream")
 
-// caller opens streams.
-type caller struct {
+// dialer opens streams.
+type dialer struct {
 	base    string
 	dial    outbound.Dial
 	tls     *tls.Config
 	timeout time.Duration
 }
 
-// open asks one instance, whichever answers, for a challenge, and for a stream with the
-// proof. Each call has a connection of its own, on which both are asked: what stands
-// before several instances gives it to one of them.
-func (c *caller) open(ctx context.Context, site Site, connected []string) (conn net.Conn, instance string, err error) {
+// open asks one instance for a challenge, and then for a stream with the proof. Both requests of
+// a call share one connection, so that a load balancer sends them to the same instance.
+func (c *dialer) open(ctx context.Context, site Site, connected []string) (conn net.Conn, instance string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	transport := &http.Transport{
@@ -70,13 +69,13 @@ func (c *caller) open(ctx context.Context, site Site, connected []string) (conn 
 	return conn, instance, err
 }
 
-// upgrades is how often a proof is tried: what stands before several instances may give
-// each request to another one, and some of them have a stream.
+// upgrades is how often a proof is tried: a load balancer may send each request to another
+// instance, and some of them have a stream already.
 const upgrades = 3
 
 func userAgent() string { return "oscar-syncer/" + version.Get().Version }
 
-func (c *caller) challenge(ctx context.Context, client *http.Client, in v1.Relay) (out v1.RelayChallenge, err error) {
+func (c *dialer) challenge(ctx context.Context, client *http.Client, in v1.Relay) (out v1.RelayChallenge, err error) {
 	const path = "/system/relay/challenge"
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -97,7 +96,7 @@ func (c *caller) challenge(ctx context.Context, client *http.Client, in v1.Relay
 	case err != nil:
 		return out, fmt.Errorf("POST %s: %w", path, err)
 	case resp.StatusCode != http.StatusOK:
-		return out, unwelcome("POST "+path, resp.StatusCode, answer)
+		return out, statusError("POST "+path, resp.StatusCode, answer)
 	}
 	if err := json.Unmarshal(answer, &out); err != nil {
 		return out, fmt.Errorf("POST %s: the answer is not what this syncer knows: %w", path, err)
@@ -105,7 +104,7 @@ func (c *caller) challenge(ctx context.Context, client *http.Client, in v1.Relay
 	return out, nil
 }
 
-func (c *caller) upgrade(ctx context.Context, client *http.Client, header http.Header) (net.Conn, string, error) {
+func (c *dialer) upgrade(ctx context.Context, client *http.Client, header http.Header) (net.Conn, string, error) {
 	const path = "/system/relay"
 	var under net.Conn
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { under = info.Conn }})
@@ -121,11 +120,11 @@ func (c *caller) upgrade(ctx context.Context, client *http.Client, header http.H
 	body, ok := resp.Body.(io.ReadWriteCloser)
 	if resp.StatusCode != http.StatusSwitchingProtocols || !ok || under == nil {
 		defer resp.Body.Close()
-		answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // what there is of it is shown
+		answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // for the error, as far as it was received
 		if resp.StatusCode == http.StatusConflict {
 			return nil, "", errConnected
 		}
-		return nil, "", unwelcome("GET "+path, resp.StatusCode, answer)
+		return nil, "", statusError("GET "+path, resp.StatusCode, answer)
 	}
 	if got := resp.Header.Get("Upgrade"); !strings.EqualFold(got, v1.RelayProtocol) {
 		return nil, "", errors.Join(fmt.Errorf("GET %s: the connection was upgraded to %q", path, got), body.Close())
@@ -133,10 +132,10 @@ func (c *caller) upgrade(ctx context.Context, client *http.Client, header http.H
 	return &upgraded{Conn: under, body: body, closed: make(chan struct{})}, resp.Header.Get(v1.RelayInstanceHeader), nil
 }
 
-// maxExcerpt bounds what is shown of an answer of somebody else, in bytes.
+// maxExcerpt bounds what an error shows of an unknown answer, in bytes.
 const maxExcerpt = 200
 
-func unwelcome(what string, status int, answer []byte) error {
+func statusError(what string, status int, answer []byte) error {
 	var p v1.Problem
 	if json.Unmarshal(answer, &p) == nil && p.Code != "" {
 		return fmt.Errorf("%s: %d %s: %s", what, status, p.Code, p.Detail)

@@ -15,19 +15,20 @@ import (
 	"github.com/oscarfed/oscarfed/internal/share"
 )
 
-// Limits of what is passed on. Zero values mean their defaults.
+// Limits of requests. Zero values mean their defaults.
 type Limits struct {
 	// Body of an invocation in bytes: 64 MiB.
 	Body int64
-	// Answer of an invocation, and a log, in bytes: 64 MiB. A longer one is cut off, which
-	// its reader sees.
+	// Answer of an invocation, and a log, in bytes: 64 MiB. A longer one is cut off, and its
+	// reader gets an error.
 	Answer int64
 	// Run is how long an invocation may take: 300 s, OSCAR's own limit.
 	Run time.Duration
-	// Ask is how long anything else may take: 60 s.
+	// Ask is how long any other request may take: 60 s.
 	Ask time.Duration
-	// Runs and Asks are how many may be under way at the same time, over all streams: 128
-	// and 8, of which one account may have half. OSCAR lets about two reads a second through.
+	// Runs and Asks bound the invocations and other requests that run at the same time, over all
+	// streams: 128 and 8, of which one account may have half. OSCAR allows about two reads a
+	// second.
 	Runs, Asks int
 }
 
@@ -53,10 +54,10 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// maxPage bounds a page's token of OSCAR in bytes: one of Kubernetes has a few hundred.
+// maxPage bounds OSCAR's page token in bytes; Kubernetes' tokens have a few hundred.
 const maxPage = 4 << 10
 
-// handler is the list of what may be asked.
+// handler serves the requests that are allowed.
 type handler struct {
 	site       Site
 	limits     Limits
@@ -67,11 +68,11 @@ type handler struct {
 func newHandler(site Site, limits Limits, counted func(what, outcome string)) http.Handler {
 	h := &handler{site: site, limits: limits, runs: share.New(limits.Runs), asks: share.New(limits.Asks), counted: counted}
 	mux := http.NewServeMux()
-	mux.Handle("GET /services/{service}/{uid}/jobs", h.ask("jobs", h.listJobs))
-	mux.Handle("DELETE /services/{service}/{uid}/jobs", h.ask("delete_jobs", h.deleteJobs))
-	mux.Handle("GET /services/{service}/{uid}/jobs/{job}", h.ask("log", h.jobLog))
-	mux.Handle("DELETE /services/{service}/{uid}/jobs/{job}", h.ask("delete_job", h.deleteJob))
-	mux.Handle("POST /services/{service}/{uid}/run", h.with("run", h.runs, limits.Run, h.run))
+	mux.Handle("GET /services/{service}/{uid}/jobs", h.aboutJobs("jobs", h.listJobs))
+	mux.Handle("DELETE /services/{service}/{uid}/jobs", h.aboutJobs("delete_jobs", h.deleteJobs))
+	mux.Handle("GET /services/{service}/{uid}/jobs/{job}", h.aboutJobs("log", h.jobLog))
+	mux.Handle("DELETE /services/{service}/{uid}/jobs/{job}", h.aboutJobs("delete_job", h.deleteJob))
+	mux.Handle("POST /services/{service}/{uid}/run", h.limited("run", h.runs, limits.Run, h.run))
 	mux.HandleFunc("GET /config", h.userKeys)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		h.refuse(w, "other", &refusal{http.StatusForbidden, v1.RelayNotAllowed, "the syncer of this cluster passes nothing of this kind on"})
@@ -79,7 +80,7 @@ func newHandler(site Site, limits Limits, counted func(what, outcome string)) ht
 	return mux
 }
 
-// refusal is what the syncer itself answers.
+// refusal is an answer of the syncer itself, not of OSCAR.
 type refusal struct {
 	status int
 	word   string
@@ -96,14 +97,15 @@ func (h *handler) refuse(w http.ResponseWriter, what string, no *refusal) {
 	_, _ = io.WriteString(w, no.text)
 }
 
-// with bounds how many of a kind are under way, and for how long.
-func (h *handler) with(what string, slots *share.Slots, limit time.Duration, do func(*http.Request) (Outgoing, *refusal)) http.Handler {
+// limited is a handler that takes a slot, bounds the time of a request, and sends what do makes
+// of it to OSCAR.
+func (h *handler) limited(what string, slots *share.Slots, limit time.Duration, do func(*http.Request) (Outgoing, *refusal)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodHead { // which a pattern of GET lets in
+		if r.Method == http.MethodHead { // a pattern of GET matches it
 			h.refuse(w, what, &refusal{http.StatusForbidden, v1.RelayNotAllowed, "the syncer of this cluster passes no HEAD on"})
 			return
 		}
-		give, no := take(slots, r)
+		give, no := takeSlot(slots, r)
 		if no != nil {
 			h.refuse(w, what, no)
 			return
@@ -117,14 +119,14 @@ func (h *handler) with(what string, slots *share.Slots, limit time.Duration, do 
 			h.refuse(w, what, no)
 			return
 		}
-		h.pass(w, r, what, out)
+		h.forward(w, r, what, out)
 	})
 }
 
-// ask passes a request without a body on, with the cluster's own credentials, when the
-// service is ours.
-func (h *handler) ask(what string, do func(*http.Request) (Outgoing, *refusal)) http.Handler {
-	return h.with(what, h.asks, h.limits.Ask, func(r *http.Request) (Outgoing, *refusal) {
+// aboutJobs is a handler for the Jobs of a service: it sends a request without a body to OSCAR,
+// with the cluster's own credentials, if the service is ours.
+func (h *handler) aboutJobs(what string, do func(*http.Request) (Outgoing, *refusal)) http.Handler {
+	return h.limited(what, h.asks, h.limits.Ask, func(r *http.Request) (Outgoing, *refusal) {
 		out, no := do(r)
 		if no != nil {
 			return out, no
@@ -170,8 +172,8 @@ func (h *handler) jobLog(r *http.Request) (Outgoing, *refusal) {
 
 func (h *handler) deleteJob(r *http.Request) (Outgoing, *refusal) { return h.job(r, http.MethodDelete) }
 
-// job names one Job. OSCAR puts the name into a selector of labels, in which a comma would be
-// another condition: only what can be a Job's name is passed on.
+// job names one Job. OSCAR puts the name into a label selector, in which a comma would be another
+// condition, so only a valid name of a Job is accepted.
 func (h *handler) job(r *http.Request, method string) (Outgoing, *refusal) {
 	name := r.PathValue("job")
 	if !jobName(name) {
@@ -190,7 +192,7 @@ func (h *handler) run(r *http.Request) (Outgoing, *refusal) {
 	}
 	out := Outgoing{Method: http.MethodPost, Path: []string{"run", service}, Header: http.Header{}, Token: token, Length: r.ContentLength}
 	copyHeader(out.Header, r.Header, invocationHeader)
-	// The stream's end belongs to the control plane: it is told by MaxBytesReader, not cut.
+	// A body that is too long is an error, not cut off.
 	out.Body = http.MaxBytesReader(nil, r.Body, h.limits.Body)
 	return out, nil
 }
@@ -199,9 +201,9 @@ func tooLarge(limit int64) *refusal {
 	return &refusal{http.StatusRequestEntityTooLarge, v1.RelayTooLarge, fmt.Sprintf("the body is larger than the limit of %d bytes", limit)}
 }
 
-// pass sends a request to OSCAR and streams its answer back. An answer that breaks off is
-// seen to: the stream is reset, and not ended.
-func (h *handler) pass(w http.ResponseWriter, r *http.Request, what string, out Outgoing) {
+// forward sends a request to OSCAR and streams its answer back. When the answer breaks off, the
+// stream is reset, so that the reader does not take it for complete.
+func (h *handler) forward(w http.ResponseWriter, r *http.Request, what string, out Outgoing) {
 	resp, err := h.site.Send(r.Context(), out)
 	if err != nil {
 		switch {
@@ -233,10 +235,10 @@ func (h *handler) pass(w http.ResponseWriter, r *http.Request, what string, out 
 
 var errTooLong = errors.New("the answer is longer than may be passed on")
 
-// stream copies at most limit bytes, and what there is at once.
+// stream copies at most limit bytes, and flushes after each read.
 func stream(w http.ResponseWriter, from io.Reader, limit int64) error {
 	flush := http.NewResponseController(w)
-	// The head is an answer already, however long the body takes.
+	// The reader gets the head at once, however long the body takes.
 	if err := flush.Flush(); err != nil {
 		return err
 	}
@@ -268,8 +270,8 @@ func isTooLarge(err error) bool {
 	return ok
 }
 
-// invocationHeader says what of a request an invoked function sees: what its body is, what
-// is wanted, and CloudEvents in binary form. It never sees credentials.
+// invocationHeader says which headers an invoked function gets: those that describe the body,
+// those that negotiate the answer, and CloudEvents in binary form. It never gets credentials.
 func invocationHeader(name string) bool {
 	switch name {
 	case "Content-Type", "Content-Encoding", "Content-Language", "Accept", "Accept-Encoding", "Accept-Language":
@@ -278,7 +280,7 @@ func invocationHeader(name string) bool {
 	return strings.HasPrefix(name, "Ce-")
 }
 
-// answerHeader says what of OSCAR's answer goes back: what its body is.
+// answerHeader says which headers of OSCAR's answer are returned: those that describe the body.
 func answerHeader(name string) bool {
 	switch name {
 	case "Content-Type", "Content-Encoding", "Content-Language", "Content-Disposition", "Retry-After":

@@ -16,10 +16,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Relay keeps the streams of one syncer.
+// Relay keeps the streams of one syncer open.
 type Relay struct {
 	cfg      Config
-	caller   *caller
+	dialer   *dialer
 	streams  prometheus.Gauge
 	requests *prometheus.CounterVec
 }
@@ -36,7 +36,7 @@ func New(cfg Config) (*Relay, error) {
 		return nil, err
 	}
 	r := &Relay{
-		cfg: cfg, caller: &caller{base: base, dial: cfg.Dial, tls: conf, timeout: cfg.Timeout},
+		cfg: cfg, dialer: &dialer{base: base, dial: cfg.Dial, tls: conf, timeout: cfg.Timeout},
 		streams: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "oscarfed_syncer_relay_streams", Help: "Instances of the control plane that this syncer has a stream to.",
 		}),
@@ -53,50 +53,50 @@ func New(cfg Config) (*Relay, error) {
 	return r, nil
 }
 
-// live are the streams of one Run, by instance.
-type live struct {
-	mu  sync.Mutex
-	of  map[string]net.Conn
-	all sync.WaitGroup
-	// lost holds a token when a stream has ended.
+// streams are those of one Run, by instance.
+type streams struct {
+	mu         sync.Mutex
+	byInstance map[string]net.Conn
+	serving    sync.WaitGroup
+	// lost receives a value when a stream has ended.
 	lost chan struct{}
 }
 
-func (l *live) instances() []string {
+func (l *streams) instances() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := make([]string, 0, len(l.of))
-	for id := range l.of {
+	out := make([]string, 0, len(l.byInstance))
+	for id := range l.byInstance {
 		out = append(out, id)
 	}
 	slices.Sort(out)
 	return out
 }
 
-// Run keeps a stream to each instance that is found, and answers for site, until ctx
-// ends. Requests under way are then cut off.
+// Run keeps a stream to each instance that it finds, and serves site on them, until ctx ends. It
+// then breaks off the requests that run.
 func (r *Relay) Run(ctx context.Context, site Site) {
-	door := &door{next: newHandler(site, r.cfg.Limits, func(what, outcome string) { r.requests.WithLabelValues(what, outcome).Inc() })}
-	defer door.close() // after the streams
-	l := &live{of: map[string]net.Conn{}, lost: make(chan struct{}, 1)}
-	defer l.all.Wait()
-	// A thousand syncers that lose an instance at once do not come back at once.
+	handler := &drainingHandler{next: newHandler(site, r.cfg.Limits, func(what, outcome string) { r.requests.WithLabelValues(what, outcome).Inc() })}
+	defer handler.close() // after the streams
+	l := &streams{byInstance: map[string]net.Conn{}, lost: make(chan struct{}, 1)}
+	defer l.serving.Wait()
+	// Random pauses keep a thousand syncers that lose an instance from dialling together.
 	failing := backoff.NewExponentialBackOff()
 	failing.InitialInterval, failing.MaxInterval, failing.RandomizationFactor = r.cfg.FirstPause, r.cfg.LastPause, 0.5
 	looking := backoff.NewExponentialBackOff()
 	looking.InitialInterval, looking.MaxInterval, looking.RandomizationFactor = r.cfg.Look/8, r.cfg.Look, 0.3
 	told := ""
 	for ctx.Err() == nil {
-		conn, instance, err := r.caller.open(ctx, site, l.instances())
+		conn, instance, err := r.dialer.open(ctx, site, l.instances())
 		var pause time.Duration
 		switch {
 		case err == nil:
 			failing.Reset()
 			looking.Reset()
 			told = ""
-			r.begin(ctx, l, instance, conn, door)
-			// Perhaps there is another instance. Other syncers look for it, too: not all at the
-			// same moment.
+			r.startServing(ctx, l, instance, conn, handler)
+			// There may be another instance. The random pause spreads the syncers that look
+			// for it.
 			pause = time.Duration(rand.Float64() * float64(r.cfg.FirstPause)) //nolint:gosec // it spreads load
 		case errors.Is(err, errConnected):
 			failing.Reset()
@@ -106,7 +106,7 @@ func (r *Relay) Run(ctx context.Context, site Site) {
 			return
 		default:
 			pause = failing.NextBackOff()
-			level := slog.LevelDebug // the same again and again is said once
+			level := slog.LevelDebug // a repeated error is logged once
 			if text := err.Error(); text != told {
 				level, told = slog.LevelWarn, text
 			}
@@ -127,37 +127,37 @@ func (r *Relay) Run(ctx context.Context, site Site) {
 	}
 }
 
-// door lets requests in until it is closed, which waits for those that are inside: a server
-// that is closed leaves its handlers behind.
-type door struct {
+// drainingHandler passes requests to next until it is closed. close waits for those that run:
+// http.Server.Close does not.
+type drainingHandler struct {
 	next   http.Handler
 	mu     sync.Mutex
 	closed bool
-	inside sync.WaitGroup
+	active sync.WaitGroup
 }
 
-func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !d.enter() {
+func (h *drainingHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !h.begin() {
 		panic(http.ErrAbortHandler)
 	}
-	defer d.inside.Done()
-	d.next.ServeHTTP(w, r)
+	defer h.active.Done()
+	h.next.ServeHTTP(w, r)
 }
 
-func (d *door) enter() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.closed {
-		d.inside.Add(1)
+func (h *drainingHandler) begin() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.closed {
+		h.active.Add(1)
 	}
-	return !d.closed
+	return !h.closed
 }
 
-func (d *door) close() {
-	d.mu.Lock()
-	d.closed = true
-	d.mu.Unlock()
-	d.inside.Wait()
+func (h *drainingHandler) close() {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
+	h.active.Wait()
 }
 
 // sleep waits; false when ctx has ended.
@@ -172,26 +172,26 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// begin serves a connection beside the others. One of the same instance has died: the
-// instance would have said otherwise.
-func (r *Relay) begin(ctx context.Context, l *live, instance string, conn net.Conn, handler http.Handler) {
+// startServing serves a connection beside the others. An earlier connection of the same instance
+// is dead: an instance refuses a second stream.
+func (r *Relay) startServing(ctx context.Context, l *streams, instance string, conn net.Conn, handler http.Handler) {
 	l.mu.Lock()
-	old := l.of[instance]
-	l.of[instance] = conn
-	r.streams.Set(float64(len(l.of)))
+	old := l.byInstance[instance]
+	l.byInstance[instance] = conn
+	r.streams.Set(float64(len(l.byInstance)))
 	l.mu.Unlock()
 	if old != nil {
-		_ = old.Close() // it is of no more use
+		_ = old.Close() // it is dead
 	}
 	began := time.Now()
 	r.cfg.Logger.Info("connected to the control plane", "instance", instance)
-	l.all.Go(func() {
+	l.serving.Go(func() {
 		r.serve(ctx, conn, handler)
 		l.mu.Lock()
-		if l.of[instance] == conn {
-			delete(l.of, instance)
+		if l.byInstance[instance] == conn {
+			delete(l.byInstance, instance)
 		}
-		r.streams.Set(float64(len(l.of)))
+		r.streams.Set(float64(len(l.byInstance)))
 		l.mu.Unlock()
 		r.cfg.Logger.Info("not connected to the control plane any more", "instance", instance, "lasted", time.Since(began).Round(time.Millisecond).String())
 		select {
@@ -203,19 +203,19 @@ func (r *Relay) begin(ctx context.Context, l *live, instance string, conn net.Co
 
 // Limits of the server on a stream.
 const (
-	// maxAtOnce requests of one instance; Limits bounds those of all of them.
-	maxAtOnce = 256
-	maxHead   = 32 << 10 // bytes
+	// maxConcurrent bounds the requests of one instance; Limits bounds those of all instances.
+	maxConcurrent = 256
+	maxHead       = 32 << 10 // bytes
 	// Bytes of requests' bodies that wait to be read.
-	bufferOfARequest    = 256 << 10
-	bufferOfAConnection = 2 << 20
+	requestBuffer    = 256 << 10
+	connectionBuffer = 2 << 20
 )
 
 // serve answers on a connection until it or ctx ends, and closes it.
 func (r *Relay) serve(ctx context.Context, conn net.Conn, handler http.Handler) {
 	up, ok := conn.(*upgraded)
 	if !ok {
-		_ = conn.Close() // nobody else makes connections
+		_ = conn.Close() // only dialer makes connections
 		return
 	}
 	protocols := new(http.Protocols)
@@ -223,13 +223,13 @@ func (r *Relay) serve(ctx context.Context, conn net.Conn, handler http.Handler) 
 	server := &http.Server{
 		Handler: handler, Protocols: protocols, MaxHeaderBytes: maxHead, ReadHeaderTimeout: r.cfg.Timeout,
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: maxAtOnce, SendPingTimeout: r.cfg.Ping, PingTimeout: r.cfg.Ping, WriteByteTimeout: 2 * r.cfg.Ping,
-			MaxReceiveBufferPerStream: bufferOfARequest, MaxReceiveBufferPerConnection: bufferOfAConnection,
+			MaxConcurrentStreams: maxConcurrent, SendPingTimeout: r.cfg.Ping, PingTimeout: r.cfg.Ping, WriteByteTimeout: 2 * r.cfg.Ping,
+			MaxReceiveBufferPerStream: requestBuffer, MaxReceiveBufferPerConnection: connectionBuffer,
 		},
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ErrorLog:    slog.NewLogLogger(r.cfg.Logger.Handler(), slog.LevelDebug),
 	}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 	_ = server.Serve(listenOn(up)) // the end of the connection is its end
-	_ = up.Close()                 // if it was not closed
+	_ = up.Close()                 // if the server did not
 }

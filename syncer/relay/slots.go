@@ -8,8 +8,8 @@ import (
 	"github.com/oscarfed/oscarfed/internal/share"
 )
 
-// take takes a slot for the account that asks, or says why not. give returns it.
-func take(slots *share.Slots, r *http.Request) (give func(), no *refusal) {
+// takeSlot takes a slot for the account that asks, or says why not. give returns it.
+func takeSlot(slots *share.Slots, r *http.Request) (give func(), no *refusal) {
 	give, err := slots.Take(accountOf(r))
 	switch {
 	case errors.Is(err, share.ErrShare):

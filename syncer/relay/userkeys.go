@@ -12,10 +12,10 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 )
 
-// What a user is told of this cluster's MinIO: his own keys, for another cluster's syncer
-// that runs jobs of his over the data here. OSCAR is asked with his access token and with
-// nothing else, since it answers its administrator MinIO's root keys; and the answer is
-// passed on only when the keys are those of the token's subject.
+// A user's own keys of this cluster's MinIO, for another cluster's syncer that runs jobs of the
+// user with the data here. The syncer asks OSCAR with the user's access token only, since OSCAR
+// gives its administrator MinIO's root keys. It returns the answer only when the keys are those
+// of the token's subject.
 
 // maxConfig bounds OSCAR's answer in bytes, and maxUserToken an access token.
 const (
@@ -27,7 +27,7 @@ const (
 func (h *handler) userKeys(w http.ResponseWriter, r *http.Request) {
 	const what = "config"
 	refuse := func(status int, word, text string) { h.refuse(w, what, &refusal{status, word, text}) }
-	if r.Method == http.MethodHead { // which a pattern of GET lets in
+	if r.Method == http.MethodHead { // a pattern of GET matches it
 		refuse(http.StatusForbidden, v1.RelayNotAllowed, "the syncer of this cluster passes no HEAD on")
 		return
 	}
@@ -37,7 +37,7 @@ func (h *handler) userKeys(w http.ResponseWriter, r *http.Request) {
 		refuse(http.StatusForbidden, v1.RelayNotAllowed, "the configuration of this cluster is asked for with a user's access token alone")
 		return
 	}
-	give, no := take(h.asks, r)
+	give, no := takeSlot(h.asks, r)
 	if no != nil {
 		h.refuse(w, what, no)
 		return
@@ -56,7 +56,7 @@ func (h *handler) userKeys(w http.ResponseWriter, r *http.Request) {
 		if resp.StatusCode < http.StatusOK {
 			resp.StatusCode = http.StatusBadGateway
 		}
-		w.WriteHeader(resp.StatusCode) // its text may say anything
+		w.WriteHeader(resp.StatusCode) // without OSCAR's text, which may hold secrets
 		return
 	}
 	body, err := keysIn(resp.Body, subject)
@@ -67,10 +67,10 @@ func (h *handler) userKeys(w http.ResponseWriter, r *http.Request) {
 	h.counted(what, "passed")
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(body) // a caller that has gone asks again
+	_, _ = w.Write(body) // the caller asks again after a broken answer
 }
 
-// keysIn is what of OSCAR's answer is passed on: where MinIO is, and the keys of a user.
+// keysIn is the part of OSCAR's answer that is returned: the address of MinIO and the user's keys.
 func keysIn(from io.Reader, subject string) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(from, maxConfig+1))
 	if err != nil || len(data) > maxConfig {
@@ -92,8 +92,8 @@ func keysIn(from io.Reader, subject string) ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// subjectOf reads whose an access token says that it is, as OSCAR does before it asks the
-// issuer; empty for what is no JWT. OSCAR checks the signature.
+// subjectOf reads the subject of an access token without verifying it, as OSCAR does before it
+// asks the issuer; empty for what is no JWT. OSCAR verifies the signature.
 func subjectOf(token string) string {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

@@ -78,7 +78,7 @@ func (s *Status) watchRoom(ctx context.Context, changed chan<- struct{}) {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = time.Second, roomWatchDenied
 	for {
-		err := s.kube.WatchRoom(ctx, func() {
+		err := s.kube.WatchCapacity(ctx, func() {
 			select {
 			case changed <- struct{}{}:
 			default:

@@ -36,7 +36,7 @@ type nodeLister interface {
 type Kubernetes interface {
 	SystemUID(ctx context.Context) (string, error)
 	Nodes(ctx context.Context) ([]kube.Node, error)
-	WatchRoom(ctx context.Context, changed func()) error
+	WatchCapacity(ctx context.Context, changed func()) error
 }
 
 // Status reports of the cluster as a whole, for one session.

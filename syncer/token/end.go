@@ -5,23 +5,23 @@ import (
 	"errors"
 )
 
-// ErrLater says that the token which is kept was given after the order to drop one.
+// ErrLater says that the stored token was given after the order to delete one.
 var ErrLater = errors.New("a refresh token is kept that was given after that order")
 
-// Forget deletes the token of a federation if it was given before an order of that
-// serial. That there is none is no error. After one nothing was deleted, and it has to
-// be tried again unless it is ErrLater. Access tokens that were given are good until
-// they expire; this process gives none any more.
-func (k *Keeper) Forget(ctx context.Context, of Of, serial int64) error {
-	_, err := alone(ctx, k, of, func(ctx context.Context) (struct{}, error) {
-		kept, err := k.before(ctx, of, serial)
+// Forget deletes the token of a federation if it was given before an order of that serial. A
+// token that is not there is no error. After an error nothing was deleted, and the caller tries
+// again unless it is ErrLater. Access tokens that were given are valid until they expire; this
+// process gives no more of them.
+func (k *Keeper) Forget(ctx context.Context, of Key, serial int64) error {
+	_, err := exclusively(ctx, k, of, func(ctx context.Context) (struct{}, error) {
+		kept, err := k.givenBefore(ctx, of, serial)
 		if errors.Is(err, ErrNone) {
 			return struct{}{}, nil
 		}
 		if err != nil {
 			return struct{}{}, err
 		}
-		return struct{}{}, k.end(ctx, of, kept)
+		return struct{}{}, k.remove(ctx, of, kept)
 	})
 	return err
 }
@@ -34,14 +34,13 @@ type Revocation struct {
 	Message string
 }
 
-// Revoke is Forget after the token was revoked at its issuer, if that can be done. note
-// is called between the two: once the token is deleted, the outcome of its revocation cannot
-// be learned any more, so it is not deleted before note has succeeded. When
-// there is no token the error is ErrNone: one that was revoked and noted earlier may
-// be gone since.
-func (k *Keeper) Revoke(ctx context.Context, of Of, serial int64, note func(context.Context, Revocation) error) (Revocation, error) {
-	return alone(ctx, k, of, func(ctx context.Context) (Revocation, error) {
-		kept, err := k.before(ctx, of, serial)
+// Revoke revokes the token at its issuer, if that can be done, calls note with the outcome, and
+// then does what Forget does. Without the token the outcome cannot be found out any more, so the
+// token is deleted only after note has succeeded. When there is no token the error is ErrNone:
+// it may have been revoked, noted and deleted earlier.
+func (k *Keeper) Revoke(ctx context.Context, of Key, serial int64, note func(context.Context, Revocation) error) (Revocation, error) {
+	return exclusively(ctx, k, of, func(ctx context.Context) (Revocation, error) {
+		kept, err := k.givenBefore(ctx, of, serial)
 		if err != nil {
 			return Revocation{}, err
 		}
@@ -52,13 +51,13 @@ func (k *Keeper) Revoke(ctx context.Context, of Of, serial int64, note func(cont
 		if err := note(ctx, out); err != nil {
 			return Revocation{}, err
 		}
-		return out, k.end(ctx, of, kept)
+		return out, k.remove(ctx, of, kept)
 	})
 }
 
 // before is the token that was given before an order of a serial; ErrNone also where
-// none could be kept.
-func (k *Keeper) before(ctx context.Context, of Of, serial int64) (*Kept, error) {
+// none could be stored.
+func (k *Keeper) givenBefore(ctx context.Context, of Key, serial int64) (*Stored, error) {
 	kept, err := k.get(ctx, of)
 	switch {
 	case errors.Is(err, ErrNone), errors.Is(err, ErrNoVault):
@@ -72,8 +71,8 @@ func (k *Keeper) before(ctx context.Context, of Of, serial int64) (*Kept, error)
 	return kept, nil
 }
 
-// end deletes a token, and what is known of it.
-func (k *Keeper) end(ctx context.Context, of Of, kept *Kept) error {
+// remove deletes a token and its entry.
+func (k *Keeper) remove(ctx context.Context, of Key, kept *Stored) error {
 	if err := k.delete(ctx, of, kept.Version); err != nil {
 		return err
 	}
@@ -81,13 +80,13 @@ func (k *Keeper) end(ctx context.Context, of Of, kept *Kept) error {
 	return nil
 }
 
-func (k *Keeper) revoke(ctx context.Context, of Of, kept *Kept) (Revocation, error) {
-	done, err := k.cfg.Report(ctx, Reading{Of: of, Serial: kept.Serial, Revoke: true})
+func (k *Keeper) revoke(ctx context.Context, of Key, kept *Stored) (Revocation, error) {
+	done, err := k.cfg.Report(ctx, Reading{Key: of, Serial: kept.Serial, Revoke: true})
 	if err != nil {
 		return Revocation{}, err
 	}
 	revoked, err := k.cfg.Issuers.Revoke(ctx, kept)
-	conf, misfit := errors.AsType[*ConfigError](err)
+	conf, isConfig := errors.AsType[*ConfigError](err)
 	switch {
 	case err == nil && revoked:
 		done("revoked")
@@ -95,8 +94,8 @@ func (k *Keeper) revoke(ctx context.Context, of Of, kept *Kept) (Revocation, err
 	case err == nil:
 		done("not revoked: the issuer has no endpoint for it")
 		return Revocation{Message: "its issuer has no endpoint to revoke it at: revoke it at the issuer by hand"}, nil
-	case misfit:
-		// Nothing that passes: it is deleted all the same.
+	case isConfig:
+		// Trying again would not help: the token is deleted all the same.
 		done("not revoked: " + conf.Message)
 		return Revocation{Message: conf.Message + ": revoke it at the issuer by hand"}, nil
 	}
@@ -104,9 +103,9 @@ func (k *Keeper) revoke(ctx context.Context, of Of, kept *Kept) (Revocation, err
 	return Revocation{}, err
 }
 
-func (k *Keeper) forget(of Of) {
+func (k *Keeper) forget(of Key) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	h := k.of(of)
-	*h = holding{busy: h.busy}
+	h := k.entry(of)
+	*h = entry{busy: h.busy}
 }

@@ -11,13 +11,12 @@ import (
 	"github.com/oscarfed/oscarfed/internal/openid"
 )
 
-// rereads bounds how often one exchange begins anew because somebody else changed
-// what is kept.
+// rereads bounds how often one exchange begins again because another holder changed the stored
+// token.
 const rereads = 4
 
-// exchange uses the token that is kept, once, and stores what came of it. used is its
-// serial.
-func (k *Keeper) exchange(ctx context.Context, of Of) (access Access, used int64, err error) {
+// exchange uses the stored token once and stores the result. used is the serial of the token.
+func (k *Keeper) exchange(ctx context.Context, of Key) (access Access, used int64, err error) {
 	for range rereads {
 		kept, err := k.get(ctx, of)
 		if errors.Is(err, ErrNone) {
@@ -26,7 +25,7 @@ func (k *Keeper) exchange(ctx context.Context, of Of) (access Access, used int64
 		if err != nil {
 			return Access{}, 0, err
 		}
-		if err := k.marked(of, kept); err != nil {
+		if err := k.respectMark(of, kept); err != nil {
 			return Access{}, 0, err
 		}
 		access, err := k.use(ctx, of, kept)
@@ -39,13 +38,13 @@ func (k *Keeper) exchange(ctx context.Context, of Of) (access Access, used int64
 }
 
 // marked respects the mark of another holder, for a while from when it was first seen.
-func (k *Keeper) marked(of Of, kept *Kept) error {
+func (k *Keeper) respectMark(of Key, kept *Stored) error {
 	if kept.BegunBy == "" || kept.BegunBy == k.cfg.Instance {
 		return nil
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	h, now := k.of(of), k.cfg.Now()
+	h, now := k.entry(of), k.cfg.Now()
 	mark := fmt.Sprint(kept.Version, " ", kept.BegunBy)
 	if h.mark != mark {
 		h.mark, h.seen = mark, now
@@ -58,8 +57,8 @@ func (k *Keeper) marked(of Of, kept *Kept) error {
 
 // use exchanges exactly this version of the token. ErrChanged says that another one is
 // kept now, and that this one must not be used any more.
-func (k *Keeper) use(ctx context.Context, of Of, kept *Kept) (Access, error) {
-	done, err := k.cfg.Report(ctx, Reading{Of: of, Serial: kept.Serial})
+func (k *Keeper) use(ctx context.Context, of Key, kept *Stored) (Access, error) {
+	done, err := k.cfg.Report(ctx, Reading{Key: of, Serial: kept.Serial})
 	if err != nil {
 		return Access{}, err
 	}
@@ -106,9 +105,9 @@ func (k *Keeper) use(ctx context.Context, of Of, kept *Kept) (Access, error) {
 // adminOwner owns what the administrator makes: his tokens may be of any user.
 const adminOwner = "cluster_admin"
 
-// store writes what the issuer gave, as often as it takes: the token that was used may
-// be good for nothing now. It ends when somebody else has put another one there.
-func (k *Keeper) store(ctx context.Context, of Of, next *Kept) error {
+// store writes what the issuer gave, and retries until it is stored: the token that was used may be
+// invalid by now. It ends when another holder has stored another token.
+func (k *Keeper) store(ctx context.Context, of Key, next *Stored) error {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = storePause, 5*time.Second
 	for {
@@ -128,7 +127,7 @@ func (k *Keeper) store(ctx context.Context, of Of, next *Kept) error {
 
 // lose deletes a token that the issuer does not accept, unless another one is there by
 // now.
-func (k *Keeper) lose(ctx context.Context, of Of, used *Kept, why string) error {
+func (k *Keeper) lose(ctx context.Context, of Key, used *Stored, why string) error {
 	err := k.delete(ctx, of, used.Version)
 	if errors.Is(err, ErrChanged) {
 		return err

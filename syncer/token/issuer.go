@@ -20,16 +20,16 @@ import (
 	"github.com/oscarfed/oscarfed/internal/outbound"
 )
 
-// Limits of what is said to an issuer.
+// Limits of requests to an issuer.
 const (
 	// callTimeout bounds one request.
 	callTimeout = 15 * time.Second
 	// maxAccess bounds an access token in bytes: an OSCAR takes no longer header.
 	maxAccess = 16 << 10
 	// knownFor is how long the endpoints of an issuer are taken as they were.
-	knownFor = 12 * time.Hour
+	discoveryLife = 12 * time.Hour
 	// unsaid is the life of an access token whose issuer says none.
-	unsaid = 5 * time.Minute
+	defaultLife = 5 * time.Minute
 )
 
 // Issuer is one that tokens are exchanged at.
@@ -49,7 +49,7 @@ func (i Issuer) String() string { return i.URL }
 // GoString shows no secret.
 func (i Issuer) GoString() string { return i.URL }
 
-// CheckIssuer refuses what tokens could be read on the way to.
+// CheckIssuer refuses an address that tokens would be sent to in clear.
 func CheckIssuer(issuer string) error {
 	u, err := url.Parse(issuer)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -110,7 +110,7 @@ func NewIssuers(list []Issuer, transport http.RoundTripper, now func() time.Time
 	}, nil
 }
 
-// Close gives idle connections up.
+// Close closes idle connections.
 func (s *Issuers) Close() { s.client.CloseIdleConnections() }
 
 // ConfigError says that the syncer's configuration has to change before a token can be
@@ -133,7 +133,7 @@ func (e *RefusedError) Error() string {
 }
 
 // of finds the issuer of a token, and the client that it was given to.
-func (s *Issuers) of(k *Kept) (Issuer, error) {
+func (s *Issuers) of(k *Stored) (Issuer, error) {
 	i := slices.IndexFunc(s.list, func(o Issuer) bool { return o.URL == k.Issuer })
 	switch {
 	case len(s.list) == 0:
@@ -175,7 +175,7 @@ func (Access) GoString() string { return "an access token" }
 
 // Exchange uses a refresh token once. Its errors: *ConfigError, *RefusedError, or one
 // that may pass, after which it is not known whether the token was used.
-func (s *Issuers) Exchange(ctx context.Context, k *Kept) (Access, error) {
+func (s *Issuers) Exchange(ctx context.Context, k *Stored) (Access, error) {
 	iss, err := s.of(k)
 	if err != nil {
 		return Access{}, err
@@ -242,12 +242,12 @@ func expiry(got *oauth2.Token, began time.Time) time.Time {
 	if got.ExpiresIn > 0 {
 		return began.Add(time.Duration(min(got.ExpiresIn, 30*24*3600)) * time.Second)
 	}
-	return began.Add(unsaid)
+	return began.Add(defaultLife)
 }
 
 // Revoke revokes a refresh token at its issuer (RFC 7009). It answers false when the
 // issuer has no endpoint for that. An error may pass, but for a *ConfigError.
-func (s *Issuers) Revoke(ctx context.Context, k *Kept) (bool, error) {
+func (s *Issuers) Revoke(ctx context.Context, k *Stored) (bool, error) {
 	iss, err := s.of(k)
 	if err != nil {
 		return false, err
@@ -294,7 +294,7 @@ func (s *Issuers) Revoke(ctx context.Context, k *Kept) (bool, error) {
 	return false, fmt.Errorf("issuer %s: its revocation endpoint answered %d", iss.URL, resp.StatusCode)
 }
 
-// discover tells where an issuer gives tokens.
+// discover finds the endpoints of an issuer.
 func (s *Issuers) discover(ctx context.Context, iss Issuer) (endpoints, error) {
 	s.mu.Lock()
 	at, ok := s.known[iss.URL]
@@ -315,7 +315,7 @@ func (s *Issuers) discover(ctx context.Context, iss Issuer) (endpoints, error) {
 	if err := p.Claims(&more); err != nil {
 		return endpoints{}, fmt.Errorf("discovery of issuer %s: %w", iss.URL, err)
 	}
-	at = endpoints{token: p.Endpoint().TokenURL, revocation: more.Revocation, until: s.now().Add(knownFor), style: oauth2.AuthStyleInParams}
+	at = endpoints{token: p.Endpoint().TokenURL, revocation: more.Revocation, until: s.now().Add(discoveryLife), style: oauth2.AuthStyleInParams}
 	// Never tried both ways: the second try would use the token again. Without a word
 	// of the issuer it is Basic (OpenID Connect Discovery 3).
 	if iss.Secret != "" && (len(more.Methods) == 0 || slices.Contains(more.Methods, "client_secret_basic")) {

@@ -107,7 +107,7 @@ func TestWhereATokenIsNeverSent(t *testing.T) {
 				c.answer(w, r)
 			})
 			s := issuersOf(t, token.Issuer{URL: url, ClientID: "oscarfed", Secret: "client-secret"})
-			_, err := s.Exchange(t.Context(), &token.Kept{Refresh: secretToken, Issuer: url})
+			_, err := s.Exchange(t.Context(), &token.Stored{Refresh: secretToken, Issuer: url})
 			if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), secretToken) || strings.Contains(err.Error(), "client-secret") {
 				t.Errorf("error %v, want %q in it", err, c.says)
 			}
@@ -133,17 +133,17 @@ func TestWhichIssuerATokenIsOf(t *testing.T) {
 	alone := issuersOf(t, token.Issuer{URL: one.URL})
 	for name, c := range map[string]struct {
 		of    *token.Issuers
-		kept  token.Kept
+		kept  token.Stored
 		wrong string
 	}{
-		"its own":                            {both, token.Kept{Refresh: one.RefreshToken(user), Issuer: one.URL}, ""},
-		"its own, and its client":            {both, token.Kept{Refresh: two.RefreshToken(user), Issuer: two.URL, ClientID: "azp"}, ""},
-		"nobody said whose client":           {both, token.Kept{Refresh: secretToken, Issuer: two.URL}, "which client"},
-		"one that was not configured":        {both, token.Kept{Refresh: secretToken, Issuer: "https://evil.example.org"}, "not among"},
-		"nobody said, and there are two":     {both, token.Kept{Refresh: secretToken}, "several"},
-		"nobody said, and there is one":      {alone, token.Kept{Refresh: one.RefreshToken(user), ClientID: "azp"}, ""},
-		"there is none":                      {issuersOf(t), token.Kept{Refresh: secretToken, Issuer: one.URL}, "--oidc-issuer"},
-		"a prefix of one that is configured": {both, token.Kept{Refresh: secretToken, Issuer: one.URL[:len(one.URL)-1]}, "not among"},
+		"its own":                            {both, token.Stored{Refresh: one.RefreshToken(user), Issuer: one.URL}, ""},
+		"its own, and its client":            {both, token.Stored{Refresh: two.RefreshToken(user), Issuer: two.URL, ClientID: "azp"}, ""},
+		"nobody said whose client":           {both, token.Stored{Refresh: secretToken, Issuer: two.URL}, "which client"},
+		"one that was not configured":        {both, token.Stored{Refresh: secretToken, Issuer: "https://evil.example.org"}, "not among"},
+		"nobody said, and there are two":     {both, token.Stored{Refresh: secretToken}, "several"},
+		"nobody said, and there is one":      {alone, token.Stored{Refresh: one.RefreshToken(user), ClientID: "azp"}, ""},
+		"there is none":                      {issuersOf(t), token.Stored{Refresh: secretToken, Issuer: one.URL}, "--oidc-issuer"},
+		"a prefix of one that is configured": {both, token.Stored{Refresh: secretToken, Issuer: one.URL[:len(one.URL)-1]}, "not among"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,25 +12,25 @@ import (
 
 // Times of a Keeper.
 const (
-	// storePause is the first pause between tries to store what an issuer gave.
+	// storePause is the first pause between tries to store a token that an issuer gave.
 	storePause = 100 * time.Millisecond
 	// vaultTimeout bounds one call of the vault.
 	vaultTimeout = 15 * time.Second
 	// firstPause and longestPause bound the pauses between exchanges that fail.
 	firstPause   = time.Second
 	longestPause = 5 * time.Minute
-	// configPause is that after what only an administrator can heal.
+	// configPause is the first pause after an error that only an administrator can remove.
 	configPause = time.Minute
-	// markedFor is how long the mark of another holder is respected: longer than an
-	// exchange and its storing can take unless that holder is gone.
+	// markedFor is how long the mark of another holder is respected: longer than an exchange and
+	// its storing take unless that holder is dead.
 	markedFor = 90 * time.Second
 	// mostLead is how long before its end an access token is not given out any more:
 	// that, or a quarter of its life.
-	mostLead = 2 * time.Minute
+	maxLead = 2 * time.Minute
 )
 
 // Of says whose token of which federation is meant.
-type Of struct{ Owner, Federation string }
+type Key struct{ Owner, Federation string }
 
 // Given is a refresh token as its owner gave it.
 type Given struct {
@@ -42,8 +42,8 @@ type Given struct {
 
 // Exchanger speaks to the issuers; *Issuers is one.
 type Exchanger interface {
-	Exchange(ctx context.Context, k *Kept) (Access, error)
-	Revoke(ctx context.Context, k *Kept) (bool, error)
+	Exchange(ctx context.Context, k *Stored) (Access, error)
+	Revoke(ctx context.Context, k *Stored) (bool, error)
 }
 
 // Config of a Keeper.
@@ -61,7 +61,7 @@ type Config struct {
 
 // Reading is a use of a refresh token that is about to be made.
 type Reading struct {
-	Of
+	Key
 	Serial int64
 	// Revoke says that it is read to be revoked, not to be exchanged.
 	Revoke bool
@@ -77,22 +77,22 @@ type LostError struct {
 // Error implements error.
 func (e *LostError) Error() string { return e.Message }
 
-// Keeper holds refresh tokens and gives access tokens for them. It is safe for
-// concurrent use; of each federation it does one thing at a time.
+// Keeper stores refresh tokens and gives access tokens for them. It is safe for concurrent use,
+// and runs one operation at a time for each federation.
 type Keeper struct {
 	cfg Config
-	// closing is closed by Close, and closed when its time is over.
+	// Close closes closing at once, and closed when its context ends.
 	closing chan struct{}
 	closed  chan struct{}
-	flights sync.WaitGroup
+	running sync.WaitGroup
 
-	mu   sync.Mutex
-	held map[Of]*holding
+	mu      sync.Mutex
+	entries map[Key]*entry
 }
 
 // holding is what is known of one federation's token, besides what the vault has.
-type holding struct {
-	// busy is closed when what is under way has ended; nil when nothing is.
+type entry struct {
+	// busy is closed when the running operation has ended; nil when none runs.
 	busy chan struct{}
 	// access is given out until fresh.
 	access Access
@@ -117,17 +117,17 @@ func NewKeeper(cfg Config) *Keeper {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Keeper{cfg: cfg, closing: make(chan struct{}), closed: make(chan struct{}), held: map[Of]*holding{}}
+	return &Keeper{cfg: cfg, closing: make(chan struct{}), closed: make(chan struct{}), entries: map[Key]*entry{}}
 }
 
-// Close lets what is under way come to its end, for as long as ctx: a token that an
-// issuer gave a moment ago is still stored. Nothing new is begun. It is called once.
+// Close waits, until ctx ends, for the operations that run: a token that an issuer gave a moment
+// ago is still stored. No new one begins. It is called once.
 func (k *Keeper) Close(ctx context.Context) {
 	close(k.closing)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		k.flights.Wait()
+		k.running.Wait()
 	}()
 	select {
 	case <-ended:
@@ -137,22 +137,22 @@ func (k *Keeper) Close(ctx context.Context) {
 	}
 }
 
-// errClosed says that nothing is begun any more.
+// errClosed says that no operation begins any more.
 var errClosed = errors.New("the syncer stops")
 
 // of gives what is known of a federation. It needs mu.
-func (k *Keeper) of(of Of) *holding {
-	h := k.held[of]
+func (k *Keeper) entry(of Key) *entry {
+	h := k.entries[of]
 	if h == nil {
-		h = &holding{}
-		k.held[of] = h
+		h = &entry{}
+		k.entries[of] = h
 	}
 	return h
 }
 
-// begin starts fn for a federation unless something is under way there, and gives
-// what to wait for. It needs mu. fn goes on when the callers that wait for it give up.
-func (k *Keeper) begin(ctx context.Context, h *holding, fn func(context.Context)) (<-chan struct{}, error) {
+// begin starts fn for a federation unless an operation runs, and returns a channel that is closed
+// at the end of the one that runs. It needs mu. fn goes on when its callers give up.
+func (k *Keeper) begin(ctx context.Context, h *entry, fn func(context.Context)) (<-chan struct{}, error) {
 	select {
 	case <-k.closing:
 		return nil, errClosed
@@ -164,29 +164,29 @@ func (k *Keeper) begin(ctx context.Context, h *holding, fn func(context.Context)
 	busy := make(chan struct{})
 	h.busy = busy
 	ctx = context.WithoutCancel(ctx)
-	k.flights.Go(func() {
+	k.running.Go(func() {
 		fn(ctx)
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		h.busy = nil
 		close(busy)
 		if h.serial == 0 && h.lost == nil && h.err == nil && h.mark == "" {
-			maps.DeleteFunc(k.held, func(_ Of, o *holding) bool { return o == h })
+			maps.DeleteFunc(k.entries, func(_ Key, o *entry) bool { return o == h })
 		}
 	})
 	return busy, nil
 }
 
-// alone runs fn when nothing else is under way for a federation. A caller that does not
-// wait for the end of fn gets no answer of it.
-func alone[T any](ctx context.Context, k *Keeper, of Of, fn func(ctx context.Context) (T, error)) (T, error) {
+// exclusively runs fn when no other operation runs for a federation. A caller whose ctx ends before
+// fn gets no result of it.
+func exclusively[T any](ctx context.Context, k *Keeper, of Key, fn func(ctx context.Context) (T, error)) (T, error) {
 	var nothing T
 	for {
 		ran := false
 		var result T
 		var failure error
 		k.mu.Lock()
-		h := k.of(of)
+		h := k.entry(of)
 		free := h.busy == nil
 		busy, err := k.begin(ctx, h, func(ctx context.Context) {
 			ran = true
@@ -210,10 +210,10 @@ func alone[T any](ctx context.Context, k *Keeper, of Of, fn func(ctx context.Con
 // Access gives an access token of a federation's owner for the refresh token of a
 // serial, or of a later one. Concurrent callers share one exchange. Its errors: *LostError,
 // or one that may pass; a caller that asks again at once gets the same error without a try.
-func (k *Keeper) Access(ctx context.Context, of Of, serial int64) (Access, error) {
+func (k *Keeper) Access(ctx context.Context, of Key, serial int64) (Access, error) {
 	for {
 		k.mu.Lock()
-		h, now := k.of(of), k.cfg.Now()
+		h, now := k.entry(of), k.cfg.Now()
 		switch {
 		case h.serial >= serial && h.access.Token != "" && now.Before(h.fresh):
 			access := h.access
@@ -242,29 +242,29 @@ func (k *Keeper) Access(ctx context.Context, of Of, serial int64) (Access, error
 }
 
 // Lost says that the token of a serial was found lost by an earlier process.
-func (k *Keeper) Lost(of Of, serial int64, message string) {
+func (k *Keeper) Lost(of Key, serial int64, message string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if h := k.of(of); h.lost == nil || h.lost.Serial < serial {
+	if h := k.entry(of); h.lost == nil || h.lost.Serial < serial {
 		h.lost = &LostError{serial, message}
 	}
 }
 
 // Hold stores a token as its owner gave it. It does nothing when one of that serial,
 // or a later one, is there.
-func (k *Keeper) Hold(ctx context.Context, of Of, g Given) error {
-	_, err := alone(ctx, k, of, func(ctx context.Context) (struct{}, error) {
+func (k *Keeper) Hold(ctx context.Context, of Key, g Given) error {
+	_, err := exclusively(ctx, k, of, func(ctx context.Context) (struct{}, error) {
 		for {
 			before, err := k.get(ctx, of)
 			switch {
 			case errors.Is(err, ErrNone):
-				before = &Kept{}
+				before = &Stored{}
 			case err != nil:
 				return struct{}{}, err
 			case before.Serial >= g.Serial:
 				return struct{}{}, nil
 			}
-			err = k.put(ctx, of, &Kept{
+			err = k.put(ctx, of, &Stored{
 				Version: before.Version + 1, Serial: g.Serial, Refresh: g.Refresh, Issuer: g.Issuer, ClientID: g.ClientID, GivenAt: g.GivenAt,
 			})
 			if errors.Is(err, ErrChanged) {
@@ -275,41 +275,41 @@ func (k *Keeper) Hold(ctx context.Context, of Of, g Given) error {
 			}
 			k.mu.Lock()
 			defer k.mu.Unlock()
-			h := k.of(of)
-			*h = holding{busy: h.busy}
+			h := k.entry(of)
+			*h = entry{busy: h.busy}
 			return struct{}{}, nil
 		}
 	})
 	return err
 }
 
-func (k *Keeper) get(ctx context.Context, of Of) (*Kept, error) {
+func (k *Keeper) get(ctx context.Context, of Key) (*Stored, error) {
 	ctx, cancel := context.WithTimeout(ctx, vaultTimeout)
 	defer cancel()
 	return k.cfg.Vault.Get(ctx, of.Owner, of.Federation)
 }
 
-func (k *Keeper) put(ctx context.Context, of Of, kept *Kept) error {
+func (k *Keeper) put(ctx context.Context, of Key, kept *Stored) error {
 	ctx, cancel := context.WithTimeout(ctx, vaultTimeout)
 	defer cancel()
 	return k.cfg.Vault.Put(ctx, of.Owner, of.Federation, kept)
 }
 
-func (k *Keeper) delete(ctx context.Context, of Of, version int64) error {
+func (k *Keeper) delete(ctx context.Context, of Key, version int64) error {
 	ctx, cancel := context.WithTimeout(ctx, vaultTimeout)
 	defer cancel()
 	return k.cfg.Vault.Delete(ctx, of.Owner, of.Federation, version)
 }
 
 // renew makes one exchange and keeps its outcome for the callers of Access.
-func (k *Keeper) renew(ctx context.Context, of Of, serial int64) {
+func (k *Keeper) renew(ctx context.Context, of Key, serial int64) {
 	access, used, err := k.exchange(ctx, of)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	h, now := k.of(of), k.cfg.Now()
+	h, now := k.entry(of), k.cfg.Now()
 	if err == nil {
 		life := access.Expires.Sub(now)
-		*h = holding{busy: h.busy, access: access, serial: max(used, serial), fresh: access.Expires.Add(-min(life/4, mostLead))}
+		*h = entry{busy: h.busy, access: access, serial: max(used, serial), fresh: access.Expires.Add(-min(life/4, maxLead))}
 		if life <= 0 {
 			k.fail(h, now, errors.New("the issuer gave an access token that has expired already"), firstPause)
 		}
@@ -317,7 +317,7 @@ func (k *Keeper) renew(ctx context.Context, of Of, serial int64) {
 	}
 	if lost, ok := errors.AsType[*LostError](err); ok {
 		lost.Serial = max(lost.Serial, serial)
-		*h = holding{busy: h.busy, lost: lost}
+		*h = entry{busy: h.busy, lost: lost}
 		return
 	}
 	pause := firstPause
@@ -328,7 +328,7 @@ func (k *Keeper) renew(ctx context.Context, of Of, serial int64) {
 }
 
 // fail notes an error and how long it is answered. It needs mu.
-func (k *Keeper) fail(h *holding, now time.Time, err error, first time.Duration) {
+func (k *Keeper) fail(h *entry, now time.Time, err error, first time.Duration) {
 	pause := min(first<<min(h.failures, 16), longestPause)
 	h.failures++
 	h.err = err

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 
 const user = "alice@science"
 
-var of = token.Of{Owner: user, Federation: "f1"}
+var of = token.Key{Owner: user, Federation: "f1"}
 
 // bench is one issuer with a vault that several keepers may share.
 type bench struct {
@@ -41,10 +41,10 @@ type shaky struct {
 	token.Memory
 	mu sync.Mutex
 	// putFails is asked before each put; nil lets all through.
-	putFails func(k *token.Kept) error
+	putFails func(k *token.Stored) error
 }
 
-func (s *shaky) Put(ctx context.Context, owner, federation string, k *token.Kept) error {
+func (s *shaky) Put(ctx context.Context, owner, federation string, k *token.Stored) error {
 	s.mu.Lock()
 	fails := s.putFails
 	s.mu.Unlock()
@@ -56,7 +56,7 @@ func (s *shaky) Put(ctx context.Context, owner, federation string, k *token.Kept
 	return s.Memory.Put(ctx, owner, federation, k)
 }
 
-func (s *shaky) fail(fn func(k *token.Kept) error) {
+func (s *shaky) fail(fn func(k *token.Stored) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.putFails = fn
@@ -172,7 +172,7 @@ func TestTheRenewedTokenIsStoredFirst(t *testing.T) {
 	var failed atomic.Int64
 	given := make(chan struct{})
 	var early atomic.Bool
-	b.vault.fail(func(kept *token.Kept) error {
+	b.vault.fail(func(kept *token.Stored) error {
 		if kept.BegunBy != "" {
 			return nil // the mark
 		}
@@ -207,7 +207,7 @@ func TestAVaultThatTakesNothingCostsNoToken(t *testing.T) {
 	b := newBench(t, rotating)
 	k := b.keeper("one")
 	b.hold(k, 1)
-	b.vault.fail(func(*token.Kept) error { return errors.New("full") })
+	b.vault.fail(func(*token.Stored) error { return errors.New("full") })
 	if _, err := k.Access(t.Context(), of, 1); err == nil {
 		t.Error("a token was given")
 	}
@@ -265,7 +265,7 @@ func TestAHolderDiedWithinAnExchange(t *testing.T) {
 			b.hold(first, 1)
 			// It dies: what it would store is never stored.
 			dead := make(chan struct{})
-			b.vault.fail(func(k *token.Kept) error {
+			b.vault.fail(func(k *token.Stored) error {
 				if k.BegunBy == "first" {
 					return nil
 				}

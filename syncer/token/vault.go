@@ -7,21 +7,20 @@ import (
 	"time"
 )
 
-// What a Vault answers. Any other error may pass by itself, and what was to be written
-// then may have been written.
+// Errors of a Vault. Any other error is temporary, and the write may have happened.
 var (
 	// ErrNone says that no token is kept for a federation.
 	ErrNone = errors.New("no refresh token is kept")
 	// ErrChanged says that another version is kept than the one that was to be
 	// replaced: read it again, and use nothing of what was read before.
 	ErrChanged = errors.New("the kept refresh token was changed meanwhile")
-	// ErrNoVault says that there is no place to keep tokens: everybody with access to a pod
-	// could take one from its files.
+	// ErrNoVault says that there is no safe place for tokens: in files of a pod, anyone with access
+	// to the pod could read them.
 	ErrNoVault = errors.New("this syncer has no place to keep refresh tokens: it needs Kubernetes")
 )
 
 // Kept is a refresh token where it rests.
-type Kept struct {
+type Stored struct {
 	// Version counts the writes of the federation's token, from 1.
 	Version int64
 	// Serial is that of the token as its owner gave it; those that the issuer gave
@@ -39,28 +38,28 @@ type Kept struct {
 	BegunAt time.Time
 }
 
-// Vault is where refresh tokens rest: in a Secret of their owner's namespace. It is
-// safe for concurrent use, also by several processes.
+// Vault stores refresh tokens: in a Secret of their owner's namespace. It is safe for concurrent
+// use, also by several processes.
 type Vault interface {
 	// Get reads the token of a federation of an owner; ErrNone when there is none.
-	Get(ctx context.Context, owner, federation string) (*Kept, error)
+	Get(ctx context.Context, owner, federation string) (*Stored, error)
 	// Put writes a token in the place of the one whose version is one less, the first
 	// where there is none; else ErrChanged. The same put again succeeds.
-	Put(ctx context.Context, owner, federation string, k *Kept) error
+	Put(ctx context.Context, owner, federation string, k *Stored) error
 	// Delete forgets the token with a version, or with 0 whichever there is. It may be
 	// absent.
 	Delete(ctx context.Context, owner, federation string, version int64) error
 }
 
-// Memory is a Vault that forgets with its process: for a federation that lives no
-// longer itself, and for tests. The zero value is ready.
+// Memory is a Vault in memory: for federations that do not outlive the process, and for tests.
+// The zero value is ready.
 type Memory struct {
 	mu   sync.Mutex
-	kept map[[2]string]Kept
+	kept map[[2]string]Stored
 }
 
 // Get implements Vault.
-func (m *Memory) Get(_ context.Context, owner, federation string) (*Kept, error) {
+func (m *Memory) Get(_ context.Context, owner, federation string) (*Stored, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k, ok := m.kept[[2]string{owner, federation}]
@@ -71,7 +70,7 @@ func (m *Memory) Get(_ context.Context, owner, federation string) (*Kept, error)
 }
 
 // Put implements Vault.
-func (m *Memory) Put(_ context.Context, owner, federation string, k *Kept) error {
+func (m *Memory) Put(_ context.Context, owner, federation string, k *Stored) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	at := [2]string{owner, federation}
@@ -82,7 +81,7 @@ func (m *Memory) Put(_ context.Context, owner, federation string, k *Kept) error
 		return ErrChanged
 	}
 	if m.kept == nil {
-		m.kept = map[[2]string]Kept{}
+		m.kept = map[[2]string]Stored{}
 	}
 	m.kept[at] = *k
 	return nil

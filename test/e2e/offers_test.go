@@ -184,7 +184,7 @@ func (p *pods) DeleteJob(_ context.Context, job *kube.Job) error {
 	return p.change("delete", job, func(j *kube.Job) error { return p.sim.DeleteJob(names[0], j.Name) })
 }
 
-func (p *pods) Place(owner string) string { return kube.Namespace("oscar-svc", owner) }
+func (p *pods) ServiceNamespace(owner string) string { return kube.Namespace("oscar-svc", owner) }
 
 // TestAJobThatWaitsAtAMemberRunsAtAnother: its syncer offers it, the control plane finds
 // a place, the other member runs it, and it is gone where it came in. The syncer is

@@ -156,7 +156,7 @@ func (s *site) start() {
 		c.SessionTTL = 5 * time.Second
 	})
 	stopRenewing := world.Background(s.f.T, func(ctx context.Context) error {
-		if err := enrolment.Run(ctx); !errors.Is(err, enroll.ErrMoved) {
+		if err := enrolment.Run(ctx); !errors.Is(err, enroll.ErrAccessChanged) {
 			return err
 		}
 		return nil

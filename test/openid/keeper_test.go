@@ -23,7 +23,7 @@ type holder struct {
 	realm *openid.Realm
 	vault *vault
 	line  *line
-	of    token.Of
+	of    token.Key
 	// skew is added to the keeper's clock.
 	skew atomic.Int64
 }
@@ -32,10 +32,10 @@ type holder struct {
 type vault struct {
 	token.Memory
 	mu  sync.Mutex
-	put []token.Kept
+	put []token.Stored
 }
 
-func (v *vault) Put(ctx context.Context, owner, federation string, k *token.Kept) error {
+func (v *vault) Put(ctx context.Context, owner, federation string, k *token.Stored) error {
 	err := v.Memory.Put(ctx, owner, federation, k)
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -86,7 +86,7 @@ const invalidGrant = "does not accept the refresh token any more: grant request 
 func hold(t *testing.T, as openid.Client) (*holder, openid.Tokens) {
 	t.Helper()
 	subject := "user of " + t.Name()
-	h := &holder{t: t, realm: provider.Realm(t, openid.Science), vault: &vault{}, line: &line{Transport: &http.Transport{}}, of: token.Of{Owner: subject, Federation: t.Name()}}
+	h := &holder{t: t, realm: provider.Realm(t, openid.Science), vault: &vault{}, line: &line{Transport: &http.Transport{}}, of: token.Key{Owner: subject, Federation: t.Name()}}
 	t.Cleanup(h.line.CloseIdleConnections)
 	h.realm.User(subject, map[string]any{"group_membership": []string{"physics"}})
 	login := h.realm.Login(subject, as)
@@ -275,7 +275,7 @@ func TestAWrongClientLosesNoToken(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			kept := &token.Kept{Version: 1, Serial: 1, Refresh: login.Refresh}
+			kept := &token.Stored{Version: 1, Serial: 1, Refresh: login.Refresh}
 			_, err = issuers.Exchange(t.Context(), kept)
 			if _, ok := errors.AsType[*token.ConfigError](err); !ok || !strings.Contains(err.Error(), "invalid_client") {
 				t.Errorf("got %v", err)

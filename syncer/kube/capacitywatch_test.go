@@ -20,7 +20,7 @@ func TestRoomIsSeenToComeAndGo(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- client.WatchRoom(ctx, func() {
+		ended <- client.WatchCapacity(ctx, func() {
 			select {
 			case changes <- struct{}{}:
 			default:

@@ -17,19 +17,19 @@ import (
 	"github.com/oscarfed/oscarfed/internal/version"
 )
 
-// refusal is an answer that says no: the same request would get it again.
+// refusal is a permanent refusal: the same request would get it again.
 type refusal struct{ text string }
 
 func (r *refusal) Error() string { return "the control plane refuses: " + r.text }
 
-// conversation speaks to the control plane's API.
-type conversation struct {
+// apiClient sends requests to the control plane's API.
+type apiClient struct {
 	base    string
 	client  *http.Client
 	timeout time.Duration
 }
 
-func newConversation(cfg Config) (*conversation, error) {
+func newAPIClient(cfg Config) (*apiClient, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12, Time: cfg.Now}
 	if len(cfg.CA) > 0 {
 		conf.RootCAs = x509.NewCertPool()
@@ -37,18 +37,18 @@ func newConversation(cfg Config) (*conversation, error) {
 			return nil, errors.New("what is given as the control plane's CA holds no PEM certificate")
 		}
 	}
-	return &conversation{base: strings.TrimRight(cfg.ControlPlane, "/"), timeout: cfg.Timeout, client: &http.Client{
+	return &apiClient{base: strings.TrimRight(cfg.ControlPlane, "/"), timeout: cfg.Timeout, client: &http.Client{
 		Transport: cfg.Dial.Transport(conf),
 		// The API does not redirect; following would send the token elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
 
-// close gives idle connections up.
-func (c *conversation) close() { c.client.CloseIdleConnections() }
+// close closes idle connections.
+func (c *apiClient) close() { c.client.CloseIdleConnections() }
 
-// post sends one request. An error that is not a *refusal may pass by itself.
-func (c *conversation) post(ctx context.Context, path string, in, out any) error {
+// post sends one request. An error that is not a *refusal is temporary.
+func (c *apiClient) post(ctx context.Context, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (c *conversation) post(ctx context.Context, path string, in, out any) error
 		return fmt.Errorf("POST %s: the answer is larger than %d bytes", path, maxState)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return unwelcome(path, resp.StatusCode, answer)
+		return answerError(path, resp.StatusCode, answer)
 	}
 	if err := json.Unmarshal(answer, out); err != nil {
 		return fmt.Errorf("POST %s: the answer is not what this syncer knows: %w", path, err)
@@ -83,12 +83,12 @@ func (c *conversation) post(ctx context.Context, path string, in, out any) error
 	return nil
 }
 
-// maxExcerpt bounds what is shown of an answer of somebody else, in bytes.
+// maxExcerpt bounds what an error shows of an unknown answer, in bytes.
 const maxExcerpt = 200
 
-// unwelcome reads an answer that is an error. Only a problem of the API refuses: what
-// a proxy on the way says is not the control plane's word.
-func unwelcome(path string, status int, answer []byte) error {
+// answerError reads an answer that is an error. Only a problem of the API is a refusal: any other
+// answer may come from a proxy.
+func answerError(path string, status int, answer []byte) error {
 	var p v1.Problem
 	if json.Unmarshal(answer, &p) != nil || p.Code == "" {
 		return fmt.Errorf("POST %s: status %d: %s", path, status, strings.ToValidUTF8(string(answer[:min(len(answer), maxExcerpt)]), "?"))

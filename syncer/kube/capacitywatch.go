@@ -14,21 +14,21 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// RoomWatcher tells when there may be more or less room on the nodes.
-type RoomWatcher interface {
-	// WatchRoom calls changed when a pod was given a node, or has ended or gone from one, and
-	// when a node was changed in what it gives to pods, until ctx ends. Some calls are about
+// CapacityWatcher reports changes of the capacity of the nodes.
+type CapacityWatcher interface {
+	// WatchCapacity calls changed when a pod was given a node, or has ended or gone from one, and
+	// when a node was changed in what it gives to pods, until ctx ends. Some calls bring
 	// nothing new. It returns before ctx ends with ErrAbsent, ErrDenied, or what else keeps it
 	// from beginning.
-	WatchRoom(ctx context.Context, changed func()) error
+	WatchCapacity(ctx context.Context, changed func()) error
 }
 
-// WatchRoom implements RoomWatcher.
-func (Absent) WatchRoom(context.Context, func()) error { return ErrAbsent }
+// WatchCapacity implements CapacityWatcher.
+func (Absent) WatchCapacity(context.Context, func()) error { return ErrAbsent }
 
-// WatchRoom implements RoomWatcher by two informers, which keep next to nothing of a pod.
-func (c *Client) WatchRoom(ctx context.Context, changed func()) error {
-	if err := c.mayWatchRoom(ctx); err != nil {
+// WatchCapacity implements CapacityWatcher by two informers, which keep only the names of pods.
+func (c *Client) WatchCapacity(ctx context.Context, changed func()) error {
+	if err := c.mayWatchCapacity(ctx); err != nil {
 		return err
 	}
 	ctx = c.logging(ctx)
@@ -40,7 +40,7 @@ func (c *Client) WatchRoom(ctx context.Context, changed func()) error {
 	_, nodeErr := nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: tell, DeleteFunc: tell,
 		UpdateFunc: func(before, now any) {
-			if !apiequality.Semantic.DeepEqual(spaceOf(before), spaceOf(now)) {
+			if !apiequality.Semantic.DeepEqual(capacityOf(before), capacityOf(now)) {
 				changed()
 			}
 		},
@@ -55,8 +55,8 @@ func (c *Client) WatchRoom(ctx context.Context, changed func()) error {
 	return nil
 }
 
-// onNodes selects the pods that take room: they have a node and have not ended. One that
-// ends leaves the selection, which a watch tells as its deletion.
+// onNodes selects the pods that use capacity: they have a node and have not ended. A watch reports
+// a pod that ends as deleted, since it leaves the selection.
 func onNodes() fields.Selector {
 	return fields.AndSelectors(
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
@@ -65,8 +65,8 @@ func onNodes() fields.Selector {
 	)
 }
 
-// mayWatchRoom asks for what an informer would ask for without end.
-func (c *Client) mayWatchRoom(ctx context.Context) error {
+// mayWatchCapacity makes the first request of the informer: that would retry without end.
+func (c *Client) mayWatchCapacity(ctx context.Context) error {
 	ctx, cancel := c.call(ctx)
 	defer cancel()
 	w, err := c.kube.CoreV1().Nodes().Watch(ctx, metav1.ListOptions{})
@@ -77,7 +77,7 @@ func (c *Client) mayWatchRoom(ctx context.Context) error {
 	return nil
 }
 
-// bareOf leaves of a pod its name, and of a node what it gives to pods.
+// bareOf keeps the name of a pod, and the fields of a node that decide its capacity.
 func bareOf(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *corev1.Pod:
@@ -95,8 +95,8 @@ func bareOf(obj any) (any, error) {
 	return obj, nil
 }
 
-// spaceOf is a node without its version: a node speaks up every few seconds.
-func spaceOf(obj any) *corev1.Node {
+// capacityOf is a node without its version, which changes every few seconds.
+func capacityOf(obj any) *corev1.Node {
 	n, ok := obj.(*corev1.Node)
 	if !ok {
 		return nil
