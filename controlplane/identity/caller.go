@@ -9,15 +9,15 @@ import (
 // Admin is the owner that OSCAR gives to what its administrator makes.
 const Admin = "cluster_admin"
 
-// Caller is somebody whose credentials were accepted.
+// Caller is the sender of a request, after its credentials were accepted.
 type Caller struct {
 	// Subject is the owner of what the caller makes: cluster_admin for the
 	// administrator, the token's sub for a user.
 	Subject string
 	// Administrator may read, change and delete everything.
 	Administrator bool
-	// Service is the uid of the replica whose own token the caller has shown; he has no
-	// subject then, and no rights but to send that service its events.
+	// Service is the uid of the replica whose own token the request has. Such a caller has no
+	// subject, and may only send events to that service.
 	Service string
 	// LifeToken says that the service has shown the token that its OSCAR keeps, as webhooks
 	// do that were set by hand. The next version takes only that of the control plane.
@@ -71,7 +71,7 @@ func (c Caller) InGroup(groups ...string) bool {
 	return c.user != nil && slices.ContainsFunc(groups, func(g string) bool { return slices.Contains(c.user.groups, g) })
 }
 
-// LogValue implements slog.LogValuer: who it is, and nothing that opens a door.
+// LogValue implements slog.LogValuer: the subject, and no credentials.
 func (c Caller) LogValue() slog.Value { return slog.StringValue(c.Account()) }
 
 // String implements fmt.Stringer, for the same reason.

@@ -18,11 +18,11 @@ func ServiceToken(r *http.Request) (token string, ok bool) {
 	return token, true
 }
 
-// OfService is the caller who has shown the token of one life of a service: he may
-// send it events and read its replicas, and nothing else.
+// OfService is the caller of a request with the token of one life of a service. It may send
+// events to that service and read its replicas, and nothing else.
 func OfService(uid string) Caller { return Caller{Service: uid} }
 
-// Account is whom requests are counted for.
+// Account is the account that requests are counted for.
 func (c Caller) Account() string {
 	if c.Service != "" {
 		return "service " + c.Service

@@ -27,7 +27,7 @@ func Note(tx *store.Txn, at time.Time, e record.Audit) {
 	tx.Put(record.AuditKey(record.NewUID()), e)
 }
 
-// EntryOf makes an audit entry about a federation, by the user who asked for the change.
+// EntryOf makes an audit entry about a federation, by the subject of the last change.
 func EntryOf(f record.Federation, action record.Action, outcome record.Outcome) record.Audit {
 	return record.Audit{
 		By: f.By, Action: action, Outcome: outcome, Federation: f.UID, Owner: f.Owner, GroupID: f.GroupID,

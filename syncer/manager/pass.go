@@ -8,7 +8,7 @@ import (
 	"net/url"
 )
 
-// OpPass is a request of somebody else that is passed on.
+// OpPass is a request that the syncer forwards for the control plane.
 const OpPass Op = "pass"
 
 // Pass is a request that is passed on as it came, and whose answer is streamed.

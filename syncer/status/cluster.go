@@ -74,10 +74,10 @@ func (s *Status) writeCluster(ctx context.Context, fill func(*record.ObservedClu
 	return err
 }
 
-// whatWasKnown enters nothing: what an earlier report said stays.
+// whatWasKnown changes nothing, so that the values of the last report stay.
 func whatWasKnown(*record.ObservedCluster) {}
 
-// askCluster asks OSCAR and Kubernetes who they are, and returns what is to be
+// askCluster asks OSCAR and Kubernetes for their identities, and returns what is to be
 // entered. With an error that is whatWasKnown.
 func (s *Status) askCluster(ctx context.Context) (func(*record.ObservedCluster), error) {
 	info, _, err := s.answers.Infos.Get(ctx, s.session.Now().Add(-answers.InfoAge))
