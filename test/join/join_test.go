@@ -55,6 +55,7 @@ func (s *site) session() int64 {
 // Two clusters join, and a federation stands on both, each with a certificate that
 // reads nothing of the other. The certificates are renewed beneath it.
 func TestAFederationOfClustersThatJoined(t *testing.T) {
+	t.Parallel()
 	f := newFederation(t)
 	a, b := f.site("a"), f.site("b")
 	for _, s := range []*site{a, b} {
@@ -102,6 +103,7 @@ func TestAFederationOfClustersThatJoined(t *testing.T) {
 
 // Everything that may go wrong with one token, one after the other.
 func TestOneToken(t *testing.T) {
+	t.Parallel()
 	f := newFederation(t)
 	a := f.site("a")
 	a.register()
@@ -172,6 +174,7 @@ func TestOneToken(t *testing.T) {
 
 // Two syncers with one token at once: one is let in.
 func TestTwoSyncersWithOneToken(t *testing.T) {
+	t.Parallel()
 	f := newFederation(t)
 	one := f.site("a")
 	one.register()
@@ -192,6 +195,7 @@ func TestTwoSyncersWithOneToken(t *testing.T) {
 // TestOneOSCARDoesNotJoinTwice: two clusters are registered, and both syncers are started
 // with one OSCAR. Nothing of Kubernetes tells.
 func TestOneOSCARDoesNotJoinTwice(t *testing.T) {
+	t.Parallel()
 	f := newFederation(t)
 	one, two := f.site("a"), f.site("b")
 	one.kube, two.kube = "", ""
@@ -214,6 +218,7 @@ func TestOneOSCARDoesNotJoinTwice(t *testing.T) {
 // A machine was off for three months: it renews before it connects. After another
 // three it is too late, and a token brings it back with the same key.
 func TestAMachineThatWasOff(t *testing.T) {
+	t.Parallel()
 	f := newFederation(t)
 	a := f.site("a")
 	a.register()
@@ -244,6 +249,7 @@ func TestAMachineThatWasOff(t *testing.T) {
 
 // The API is away when a renewal is due: the syncer works on, and renews when it is back.
 func TestTheAPIIsAway(t *testing.T) {
+	t.Parallel()
 	f := newFederation(t)
 	a, b := f.site("a"), f.site("b")
 	for _, s := range []*site{a, b} {
@@ -268,6 +274,7 @@ func TestTheAPIIsAway(t *testing.T) {
 // A cluster is removed while its syncer runs: its service goes, its renewals are
 // refused and say why. It returns as another cluster, to which nothing of before applies.
 func TestRemovedWhileItRuns(t *testing.T) {
+	t.Parallel()
 	f := newFederation(t)
 	a, b := f.site("a"), f.site("b")
 	for _, s := range []*site{a, b} {
@@ -304,6 +311,7 @@ func TestRemovedWhileItRuns(t *testing.T) {
 // A cluster was removed by force while it was away: when it comes back a month later
 // it may still renew, learns what it has to do, does it, and is told that it was removed.
 func TestRemovedWhileItWasAway(t *testing.T) {
+	t.Parallel()
 	f := newFederation(t)
 	a, b := f.site("a"), f.site("b")
 	for _, s := range []*site{a, b} {
@@ -332,6 +340,7 @@ func TestRemovedWhileItWasAway(t *testing.T) {
 // A federation is deleted while one of its clusters is away for longer than a certificate
 // lives, and then for longer than it may be renewed. What was ordered waits for it.
 func TestADeletionWaitsForAClusterWhoseCertificateHasEnded(t *testing.T) {
+	t.Parallel()
 	for name, away := range map[string]time.Duration{"it renews": 30 * 24 * time.Hour, "it needs a token": 92 * 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			f := newFederation(t)
