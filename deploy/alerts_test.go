@@ -166,7 +166,7 @@ func TestTheDashboardAsksWhatPrometheusUnderstands(t *testing.T) {
 }
 
 // An alert on a metric that is called otherwise never fires. The labels are those that
-// docs/debugging.md lists.
+// docs/reference.md lists.
 func TestAlertsAndDashboardSpeakOfMetricsThatExist(t *testing.T) {
 	exist := metricsOfTheCode(t)
 	labels := labelsOfTheDocs(t)
@@ -228,20 +228,13 @@ func metricsOfTheCode(t *testing.T) map[string]bool {
 func labelsOfTheDocs(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	var text string
-	read(t, "../docs/debugging.md", func(data []byte) error { text = string(data); return nil })
+	read(t, "../docs/reference.md", func(data []byte) error { text = string(data); return nil })
 	word := regexp.MustCompile("`([a-z_]+)`")
 	found := map[string]map[string]bool{}
-	for line := range strings.Lines(text) {
-		cells := strings.Split(line, "|")
-		if len(cells) < 4 || !strings.HasPrefix(strings.TrimSpace(cells[1]), "`oscarfed_") {
-			continue
-		}
-		labels := map[string]bool{}
-		for _, m := range word.FindAllStringSubmatch(cells[2], -1) {
-			labels[m[1]] = true
-		}
-		for _, m := range word.FindAllStringSubmatch(cells[1], -1) {
-			found[m[1]] = labels
+	for _, m := range regexp.MustCompile("(?m)^- `(oscarfed_[a-z_]+)`(?: \\(([^)]*)\\))?:").FindAllStringSubmatch(text, -1) {
+		found[m[1]] = map[string]bool{}
+		for _, label := range word.FindAllStringSubmatch(m[2], -1) {
+			found[m[1]][label[1]] = true
 		}
 	}
 	return found

@@ -82,7 +82,7 @@ func same(t *testing.T, what string, code, page map[string]bool) {
 
 func TestEveryFlagIsDocumented(t *testing.T) {
 	type program func(ctx context.Context, args []string, out *bytes.Buffer) int
-	configuration := page(t, "configuration.md")
+	reference := page(t, "reference.md")
 	for heading, run := range map[string]program{
 		"oscar-controlplane": func(ctx context.Context, args []string, out *bytes.Buffer) int {
 			return boot.ControlPlaneMain(ctx, args, out, out)
@@ -99,19 +99,8 @@ func TestEveryFlagIsDocumented(t *testing.T) {
 			t.Fatalf("%s --help ended with %d: %s", heading, status, help.String())
 		}
 		code := named(help.String(), regexp.MustCompile(`(?m)^\s+(?:-\w, )?--([a-z-]+)`))
-		same(t, "flag of "+heading, code, firstCells(rows(section(t, configuration, heading))))
+		same(t, "flag of "+heading, code, named(section(t, reference, heading), regexp.MustCompile("(?m)^- `--([a-z-]+)`")))
 	}
-}
-
-// firstCells are the flags in the first column of a table.
-func firstCells(table string) map[string]bool {
-	found := map[string]bool{}
-	for line := range strings.Lines(table) {
-		for flag := range named(strings.SplitN(line, "|", 3)[1], regexp.MustCompile("`--([a-z-]+)`")) {
-			found[flag] = true
-		}
-	}
-	return found
 }
 
 func TestEveryReasonIsDocumented(t *testing.T) {
@@ -148,15 +137,21 @@ func TestEveryFailPointIsDocumented(t *testing.T) {
 	for _, point := range slices.Concat(controlplane.FailPoints(), controlplane.JobFailPoints(), syncer.FailPoints(), syncer.JobFailPoints()) {
 		code[point] = true
 	}
-	documented := map[string]bool{}
+	// The head of a table says who dies; a row names steps, each with a point before and one
+	// after it, or one of these: `after_accept`.
+	documented, owner := map[string]bool{}, ""
 	for line := range strings.Lines(rows(section(t, page(t, "architecture.md"), "What happens when something dies"))) {
-		// A row may name several: `syncer.before_vote`, `after_vote`.
-		owner := ""
-		for _, m := range regexp.MustCompile("`(?:(controlplane|syncer)\\.)?((?:before|after)_[a-z_]+)`").FindAllStringSubmatch(line, -1) {
-			if m[1] != "" {
-				owner = m[1]
+		first := strings.SplitN(line, "|", 3)[1]
+		if m := regexp.MustCompile("^ Steps of `([a-z]+)` ").FindStringSubmatch(first); m != nil {
+			owner = m[1] + "."
+			continue
+		}
+		for step := range named(first, regexp.MustCompile("`([a-z_]+)`")) {
+			if strings.HasPrefix(step, "before_") || strings.HasPrefix(step, "after_") {
+				documented[owner+step] = true
+				continue
 			}
-			documented[owner+"."+m[2]] = true
+			documented[owner+"before_"+step], documented[owner+"after_"+step] = true, true
 		}
 	}
 	same(t, "fail point", code, documented)
@@ -171,7 +166,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 			}
 		}
 	})
-	same(t, "metric", code, named(rows(section(t, page(t, "debugging.md"), "Metrics")), regexp.MustCompile("`(oscarfed_[a-z_]+)`")))
+	same(t, "metric", code, named(section(t, page(t, "reference.md"), "Metrics"), regexp.MustCompile("(?m)^- `(oscarfed_[a-z_]+)`")))
 }
 
 // TestEveryFolderHasARow: the table of folders names each package of product code, and

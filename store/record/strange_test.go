@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -90,4 +91,44 @@ func constantsOf(t *testing.T, of string) []string {
 		})
 	}
 	return slices.DeleteFunc(out, func(word string) bool { return word == "" })
+}
+
+// TestRecordsKnowTheWordsOfDefinitions: a word that a definition may have and a record's tag
+// lacks makes a record that the instance which wrote it leaves as it is. The words are those
+// that the refusal of an unknown one offers.
+func TestRecordsKnowTheWordsOfDefinitions(t *testing.T) {
+	for field, set := range map[string]func(*oscar.Federation, *record.Federation, string){
+		"topology": func(f *oscar.Federation, r *record.Federation, w string) {
+			f.Topology, r.Topology, r.Change = w, w, &record.Change{Topology: w}
+		},
+		"delegation": func(f *oscar.Federation, r *record.Federation, w string) {
+			f.Delegation, r.Delegation, r.Change = w, w, &record.Change{Delegation: w}
+		},
+		"deployment": func(f *oscar.Federation, r *record.Federation, w string) { f.Deployment, r.Deployment = w, w },
+		"drift": func(f *oscar.Federation, r *record.Federation, w string) {
+			f.Drift, r.Drift, r.Change = w, w, &record.Change{Drift: w}
+		},
+	} {
+		definition := &oscar.Service{Name: "svc", Image: "i", Script: "s", Federation: &oscar.Federation{}}
+		set(definition.Federation, &record.Federation{}, "unknown")
+		violations := oscar.Validate(definition)
+		if len(violations) != 1 {
+			t.Fatalf("an unknown %s: %v", field, violations)
+		}
+		_, offered, ok := strings.Cut(violations[0].Message, "; use ")
+		if !ok {
+			t.Fatalf("an unknown %s: %s", field, violations[0].Message)
+		}
+		words := strings.FieldsFunc(strings.ReplaceAll(offered, " or ", ","), func(r rune) bool { return r == ',' || r == ' ' })
+		if len(words) < 2 {
+			t.Fatalf("an unknown %s: %s", field, violations[0].Message)
+		}
+		for _, word := range words {
+			rec := &record.Federation{}
+			set(&oscar.Federation{}, rec, word)
+			if strange := record.Strange(rec); strange != "" {
+				t.Errorf("a definition may have the %s %q, which records do not know: %s", field, word, strange)
+			}
+		}
+	}
 }
