@@ -43,17 +43,6 @@ func section(t *testing.T, text, heading string) string {
 	return body
 }
 
-// rows are the lines of the tables of a text.
-func rows(text string) string {
-	var out []string
-	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, "|") {
-			out = append(out, line)
-		}
-	}
-	return strings.Join(out, "")
-}
-
 func named(text string, pattern *regexp.Regexp) map[string]bool {
 	found := map[string]bool{}
 	for _, m := range pattern.FindAllStringSubmatch(text, -1) {
@@ -124,10 +113,11 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 		return true
 	})
 	reasons := section(t, page(t, "debugging.md"), "Reasons")
-	documented := named(reasons, regexp.MustCompile("(?m)^\\| `([A-Za-z]+)` \\|"))
-	_, later, _ := strings.Cut(reasons, "\n`NotAllowed`")
-	for reason := range named("`NotAllowed`"+later, regexp.MustCompile("`([A-Z][A-Za-z]+)`")) {
-		documented[reason] = true
+	documented := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?m)^- (`[^:]+):").FindAllStringSubmatch(reasons, -1) {
+		for reason := range named(m[1], regexp.MustCompile("`([A-Za-z]+)`")) {
+			documented[reason] = true
+		}
 	}
 	same(t, "reason", code, documented)
 }
@@ -137,16 +127,19 @@ func TestEveryFailPointIsDocumented(t *testing.T) {
 	for _, point := range slices.Concat(controlplane.FailPoints(), controlplane.JobFailPoints(), syncer.FailPoints(), syncer.JobFailPoints()) {
 		code[point] = true
 	}
-	// The head of a table says who dies; a row names steps, each with a point before and one
+	// A line says who dies; the items below it name steps, each with a point before and one
 	// after it, or one of these: `after_accept`.
 	documented, owner := map[string]bool{}, ""
-	for line := range strings.Lines(rows(section(t, page(t, "architecture.md"), "What happens when something dies"))) {
-		first := strings.SplitN(line, "|", 3)[1]
-		if m := regexp.MustCompile("^ Steps of `([a-z]+)` ").FindStringSubmatch(first); m != nil {
+	dies, item := regexp.MustCompile("^Steps of `([a-z]+)`"), regexp.MustCompile("^- (`[^:]+):")
+	for line := range strings.Lines(section(t, page(t, "architecture.md"), "What happens when something dies")) {
+		if m := dies.FindStringSubmatch(line); m != nil {
 			owner = m[1] + "."
+		}
+		m := item.FindStringSubmatch(line)
+		if m == nil || owner == "" {
 			continue
 		}
-		for step := range named(first, regexp.MustCompile("`([a-z_]+)`")) {
+		for step := range named(m[1], regexp.MustCompile("`([a-z_]+)`")) {
 			if strings.HasPrefix(step, "before_") || strings.HasPrefix(step, "after_") {
 				documented[owner+step] = true
 				continue
@@ -169,19 +162,19 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	same(t, "metric", code, named(section(t, page(t, "reference.md"), "Metrics"), regexp.MustCompile("(?m)^- `(oscarfed_[a-z_]+)`")))
 }
 
-// TestEveryFolderHasARow: the table of folders names each package of product code, and
+// TestEveryFolderHasARow: the list of folders names each package of product code, and
 // no folder that does not exist.
 func TestEveryFolderHasARow(t *testing.T) {
 	table := map[string]bool{}
-	for line := range strings.Lines(rows(section(t, page(t, "architecture.md"), "What each folder owns"))) {
-		for folder := range named(strings.SplitN(line, "|", 3)[1], regexp.MustCompile("`([a-z0-9/]+)/`")) {
+	for folders := range named(section(t, page(t, "architecture.md"), "What each folder owns"), regexp.MustCompile("(?m)^- (`[^:]+):")) {
+		for folder := range named(folders, regexp.MustCompile("`([a-z0-9/]+)/`")) {
 			table[folder] = true
 			if info, err := os.Stat(filepath.Join("..", folder)); err != nil || !info.IsDir() {
-				t.Errorf("%s/ has a row and does not exist", folder)
+				t.Errorf("%s/ is listed and does not exist", folder)
 			}
 		}
 	}
-	// One row speaks of all packages below these.
+	// One item speaks of all packages below these.
 	whole := []string{"cmd", "deploy", "internal/oscarsim", "store/internal", "test", "tools"}
 	packages := map[string]bool{}
 	sources(t, ".go", func(path, _ string) {
@@ -197,7 +190,7 @@ func TestEveryFolderHasARow(t *testing.T) {
 	}
 	for folder := range packages {
 		if !table[folder] {
-			t.Errorf("%s/ has no row in the table of folders", folder)
+			t.Errorf("%s/ is not in the list of folders", folder)
 		}
 	}
 }
@@ -279,7 +272,7 @@ func TestTypesOfTheGlossaryExist(t *testing.T) {
 			}
 		}
 	})
-	terms := named(rows(page(t, "glossary.md")), regexp.MustCompile("`([a-z0-9]+\\.[A-Z]\\w*)`"))
+	terms := named(page(t, "glossary.md"), regexp.MustCompile("`([a-z0-9]+\\.[A-Z]\\w*)`"))
 	if len(terms) < 20 {
 		t.Fatalf("only %d types were found in the glossary", len(terms))
 	}
@@ -311,24 +304,31 @@ func TestNamedTestsExist(t *testing.T) {
 	}
 }
 
-// TestEveryClaimNamesItsTest: a line of a table of claims whose last cell names no test
-// claims what nothing shows.
+// TestEveryClaimNamesItsTest: a claim of security.md, a list item that begins with an asterisk or
+// a row of a table whose last column is Test, names a test: else nothing shows it.
 func TestEveryClaimNamesItsTest(t *testing.T) {
 	claims, isTest := 0, regexp.MustCompile("`Test[A-Z]\\w+`")
-	of := false
-	for line := range strings.Lines(page(t, "security.md")) {
+	claim := func(text string) {
+		claims++
+		if !isTest.MatchString(text) {
+			t.Errorf("no test is named for: %s", text)
+		}
+	}
+	text := page(t, "security.md")
+	for _, m := range regexp.MustCompile(`(?m)^\* .*(?:\n  .*)*`).FindAllString(text, -1) {
+		claim(m)
+	}
+	table := false
+	for line := range strings.Lines(text) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
 		last := strings.TrimSpace(cells[len(cells)-1])
 		switch {
 		case !strings.HasPrefix(line, "|"):
-			of = false
+			table = false
 		case last == "Test":
-			of = true
-		case of && !strings.HasPrefix(last, "---"):
-			claims++
-			if !isTest.MatchString(last) {
-				t.Errorf("no test is named for: %s", strings.TrimSpace(cells[0]))
-			}
+			table = true
+		case table && !strings.HasPrefix(last, "---"):
+			claim(last)
 		}
 	}
 	if claims < 50 {

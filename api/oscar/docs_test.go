@@ -14,10 +14,10 @@ func TestTheDocumentationNamesRulesAndLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(data)
-	for _, rule := range []string{RuleRequired, RuleOneOf, RuleUnique, RuleNoSelf, RuleKnownCluster, RuleName, RuleQuantity,
+	for _, rule := range []string{RuleRequired, RuleOneOf, RuleUnique, RuleNoSelf, RuleKnownCluster, RuleAllowedCluster, RuleName, RuleQuantity,
 		RuleMaxLength, RuleMaxBytes, RuleMaxMembers, RuleType, RuleDefinedProvider, RuleSharedBucket} {
-		if !strings.Contains(page, "\n| `"+rule+"` |") {
-			t.Errorf("rule %s is not in the table", rule)
+		if !strings.Contains(page, "\n- `"+rule+"`: ") {
+			t.Errorf("rule %s is not in the list", rule)
 		}
 	}
 	for what, want := range map[string]string{
@@ -37,11 +37,12 @@ func TestTheDocumentationNamesRulesAndLimits(t *testing.T) {
 		"a url":                                              fmt.Sprintf("%d characters", MaxURLLength),
 		"values in one file or body, aliases expanded":       fmt.Sprintf("%d,%03d", maxValues/1000, maxValues%1000),
 	} {
-		if line := "| " + what + " | " + want + " |"; !strings.Contains(page, line) {
+		if line := "- " + what + ": " + want + "\n"; !strings.Contains(page, line) {
 			t.Errorf("docs/fdl.md lacks %q", line)
 		}
 	}
-	// Messages of the table are those of the code.
+	// Messages of the list are those of the code.
+	flat := strings.Join(strings.Fields(page), " ")
 	for patch, message := range map[string]string{
 		`{"federation":{"topology":"ring"}}`: `topology "ring" is unknown`,
 		`{"image":null}`:                     "image is missing",
@@ -52,7 +53,7 @@ func TestTheDocumentationNamesRulesAndLimits(t *testing.T) {
 		members(manyMembers(120)...):                                      "the federation has 121 replicas",
 	} {
 		vs := Validate(with(t, patch))
-		if len(vs) != 1 || !strings.HasPrefix(vs[0].Message, message) || !strings.Contains(page, "| "+vs[0].Message+" |") {
+		if len(vs) != 1 || !strings.HasPrefix(vs[0].Message, message) || !strings.Contains(flat, "`: "+vs[0].Message) {
 			t.Errorf("docs/fdl.md lacks the message %v", vs)
 		}
 	}
