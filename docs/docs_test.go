@@ -20,6 +20,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/internal/boot"
+	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 )
 
@@ -193,6 +194,36 @@ func TestEveryFolderHasARow(t *testing.T) {
 			t.Errorf("%s/ is not in the list of folders", folder)
 		}
 	}
+}
+
+// TestEveryKindOfKeyIsListed: the list of keys names a key of each kind, and none that no
+// record has.
+func TestEveryKindOfKeyIsListed(t *testing.T) {
+	text, err := os.ReadFile("../store/record/key.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := named(string(text), regexp.MustCompile(`(?m)^\tKind\w+ +(?:Kind +)?= "(\w+)"`))
+	listed := map[string]bool{}
+	placeholder, choice := regexp.MustCompile(`<[a-z0-9 ]+>`), regexp.MustCompile(`\{(\w+),(\w+)\}`)
+	samples := strings.NewReplacer("<generation>", "1", "<gen>", "1", "<attempt>", "1", "<random>", strings.Repeat("a", 64))
+	for keys := range named(section(t, page(t, "architecture.md"), "Who writes which key"), regexp.MustCompile("(?m)^- (`[^:]+):")) {
+		for key := range named(keys, regexp.MustCompile("`([^`]+)`")) {
+			either := []string{key}
+			if choice.MatchString(key) {
+				either = []string{choice.ReplaceAllString(key, "$1"), choice.ReplaceAllString(key, "$2")}
+			}
+			for _, one := range either {
+				one = placeholder.ReplaceAllString(samples.Replace(one), record.NewUID())
+				kind := record.ParseKey(record.Root + one).Kind
+				if kind == record.KindUnknown {
+					t.Errorf("no record has a key like %s", key)
+				}
+				listed[string(kind)] = true
+			}
+		}
+	}
+	same(t, "kind of key", kinds, listed)
 }
 
 // TestPackagesImportWhatThePictureHasBelow: packages.svg draws the packages of the control
