@@ -5,11 +5,13 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
+	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/access"
 	"github.com/oscarfed/oscarfed/store/embedded"
@@ -25,6 +27,8 @@ const (
 const (
 	// smallQuota is that of an etcd that is to be filled: one that takes a moment to fill.
 	smallQuota = 16 << 20
+	// shortRetention is the history that is kept there.
+	shortRetention = 10 * time.Minute
 	// foreignPrefix is of the records that fill etcd.
 	foreignPrefix = "/foreign/"
 	foreignSize   = 512 << 10
@@ -49,12 +53,23 @@ func (d *drawer) drawEtcd(rng *rand.Rand) {
 	}
 }
 
+// fills says whether a plan fills etcd.
+func (p Plan) fills() bool {
+	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Fault != nil && s.Fault.Kind == faultFull })
+}
+
 // quota gives etcd a small quota when the plan fills it.
 func (p *player) quota(c *embedded.Config) {
-	for _, s := range p.plan.Steps {
-		if s.Fault != nil && s.Fault.Kind == faultFull {
-			c.Quota = smallQuota
-		}
+	if p.plan.fills() {
+		c.Quota = smallQuota
+	}
+}
+
+// retention lets control planes give history up that is old: of a database that is merely short of space
+// they keep what was promised, and what filled it is in there for so long.
+func (p *player) retention(c *controlplane.Config) {
+	if p.plan.fills() {
+		c.EtcdRetention = shortRetention
 	}
 }
 

@@ -127,7 +127,10 @@ func newPlayer(t *testing.T, plan Plan) *player {
 		Store: func(c *store.Config) {
 			c.DialOptions = append(c.DialOptions, grpc.WithChainUnaryInterceptor(p.checkFirst))
 		},
-		ControlPlane: func(c *controlplane.Config) { c.LostAfter, c.Witness = 0, p.witness(hostControlPlane(0)) },
+		ControlPlane: func(c *controlplane.Config) {
+			c.LostAfter, c.Witness = 0, p.witness(hostControlPlane(0))
+			p.retention(c)
+		},
 		Syncer: func(c *syncer.Config) {
 			c.Resync, c.SessionTTL, c.LateWindow, c.RetryPause, c.JobPoll, c.JobGrace, c.JobResend = 0, 0, 0, 0, 0, 0, 0
 			c.Now = p.clocks["syncer-"+c.ClusterID].Now

@@ -43,8 +43,7 @@ const (
 // drawRestore draws a backup and its restore for some of the plans: those without guests, people and a
 // full etcd, whose other rules do not hold over a restore.
 func (d *drawer) drawRestore(rng *rand.Rand) {
-	filled := slices.ContainsFunc(d.plan.Steps, func(s Step) bool { return s.Fault != nil && s.Fault.Kind == faultFull })
-	if rng.IntN(5) > 0 || d.plan.Shape.Guests+d.plan.Shape.People > 0 || filled {
+	if rng.IntN(5) > 0 || d.plan.Shape.Guests+d.plan.Shape.People > 0 || d.plan.fills() {
 		return
 	}
 	backup := time.Duration(rng.Int64N(int64(d.length)))
