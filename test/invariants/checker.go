@@ -57,6 +57,7 @@ func rules() []rule {
 		{name: RuleWriters, step: writersStep},
 		{name: RuleWriters, step: auditStep},
 		{name: RuleAbsence, step: absenceStep},
+		{name: RuleAbsence, step: rollbackStep},
 		{name: RuleOurs, step: oursStep},
 		{name: RuleData, step: dataStep},
 		{name: RuleJobs, step: jobsStep},

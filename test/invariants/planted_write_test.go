@@ -40,6 +40,22 @@ func TestPromise4Writers(t *testing.T) {
 			s.step("session ends", func(x *txn) { x.remove(record.SessionKey("b")) })
 			f.vote(record.VoteYes, "b")
 		}, "cluster b had no session", nil},
+		{"a report on a job without a session", func(s *script, f *federation) {
+			f.createdStory()
+			j := &job{s: s, f: f, id: "j1"}
+			j.accept()
+			j.assign("b", 1)
+			s.step("session ends", func(x *txn) { x.remove(record.SessionKey("b")) })
+			j.says("b", 1, record.JobClaimed)
+		}, "cluster b had no session", nil},
+		{"a job is claimed in the name of an earlier session", func(s *script, f *federation) {
+			f.createdStory()
+			j := &job{s: s, f: f, id: "j1"}
+			j.accept()
+			j.assign("b", 1)
+			s.on("job claimed", func(x *txn) { edit(x, j.report("b", 1), func(r *record.JobReport) { r.Session-- }) })
+			j.says("b", 1, record.JobClaimed)
+		}, "that of cluster b is of", nil},
 		{"an entry of the audit is changed", afterwards(func(x *txn, f *federation) {
 			x.put(record.AuditKey("1"), record.Audit{V: 1, Action: record.ActionCreate, Outcome: record.OutcomeAccepted})
 		}, func(x *txn, f *federation) {
@@ -80,6 +96,15 @@ func TestPromise5AbsenceIsNoOrder(t *testing.T) {
 			f.createdStory()
 			f.bury(record.PhaseDeleting, record.CauseDeleted)
 		}, "uid f1-b, which was to be applied, is gone without a tombstone", nil},
+		{"a rollback does not wait for a cluster that is there", func(s *script, f *federation) {
+			f.create()
+			f.vote(record.VoteYes, "a", "b", "c")
+			f.commit("a", "b", "c")
+			f.applied(record.PhaseFailed, "b")
+			f.bury(record.PhaseRollingBack, record.CauseRollback)
+			f.acknowledge("a", "b")
+			f.rolledBack("a", "b")
+		}, "the tombstone of replica f1-c on cluster c was not waited for", nil},
 		{"an apply becomes a prepare", afterwards(func(x *txn, f *federation) {
 			f.turn(x, record.PhaseReady)
 			desired(x, f.at("b"), func(d *record.Desired) { d.Intent = record.IntentPrepare })

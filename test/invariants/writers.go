@@ -19,9 +19,7 @@ func writersStep(c *checker) {
 		if !ok {
 			continue
 		}
-		if ch.now != nil && c.opts.Fenced && ch.ref.Kind == record.KindObservedService && c.before(record.SessionKey(cluster)) == nil {
-			c.violatef(RuleWriters, ch.key, "it was written while cluster %s had no session", cluster)
-		}
+		c.fenced(ch, cluster)
 		if free := as[record.Capacity](ch.now); free != nil {
 			if session := c.before(record.SessionKey(cluster)).revision(); free.Session != session {
 				c.violatef(RuleWriters, ch.key, "it says that it was written in the session of revision %d, and that of cluster %s is of %d", free.Session, cluster, session)
@@ -48,6 +46,22 @@ func writersStep(c *checker) {
 			continue // no assignment asked for it: its job was made to know it
 		}
 		c.violatef(RuleWriters, ch.key, "it was written together with %s, which is not for the syncer of %s to write", strings.TrimPrefix(other, record.Root), cluster)
+	}
+}
+
+// fenced: a report about a service or a job is written in the session of its syncer.
+func (c *checker) fenced(ch *change, cluster string) {
+	report := ch.ref.Kind == record.KindObservedService || ch.ref.Kind == record.KindJobReport
+	if ch.now == nil || !report || !c.opts.Fenced {
+		return
+	}
+	session := c.before(record.SessionKey(cluster))
+	if session == nil {
+		c.violatef(RuleWriters, ch.key, "it was written while cluster %s had no session", cluster)
+		return
+	}
+	if r := as[record.JobReport](ch.now); r != nil && r.State == record.JobClaimed && r.Session != session.revision() {
+		c.violatef(RuleWriters, ch.key, "it says that it was written in the session of revision %d, and that of cluster %s is of %d", r.Session, cluster, session.revision())
 	}
 }
 
