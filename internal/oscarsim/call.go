@@ -27,7 +27,8 @@ type call struct {
 	header  http.Header
 	query   func(string) string
 	body    []byte
-	user    *User // nil for the administrator
+	user    *User     // nil for the administrator
+	came    time.Time // when the request was here
 
 	latency time.Duration // of each MinIO restart
 	crash   bool          // the process dies in the middle of this request
@@ -135,7 +136,7 @@ func (s *Sim) serve(w http.ResponseWriter, r *http.Request) {
 	if s.run(w, r) {
 		return
 	}
-	c := &call{life: s.current(), header: r.Header, query: r.URL.Query().Get, latency: s.cfg.Latency, status: http.StatusOK}
+	c := &call{life: s.current(), header: r.Header, query: r.URL.Query().Get, latency: s.cfg.Latency, status: http.StatusOK, came: time.Now()}
 	rt, params := s.match(r.Method, r.URL.Path)
 	if rt == nil {
 		s.unknown(c, r)

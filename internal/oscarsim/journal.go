@@ -26,9 +26,12 @@ type journal struct {
 	counts map[Op]int
 	calls  []Call
 	first  int // sequence number of calls[0]
+	lives  []Life
+	// next are closed when a request of an operation comes in.
+	next map[Op]chan struct{}
 }
 
-func newJournal() journal { return journal{counts: map[Op]int{}} }
+func newJournal() journal { return journal{counts: map[Op]int{}, next: map[Op]chan struct{}{}} }
 
 // enter counts a request, adds it to the log if it belongs there, and returns its sequence number in it, else -1. It
 // refuses (and drops) the request when the process was killed meanwhile.
@@ -45,6 +48,7 @@ func (s *Sim) enter(c *call) (seq int, ok bool) {
 	}
 	j := &s.journal
 	j.counts[c.op]++
+	j.arrives(c.op)
 	if !mutates(c.op) {
 		return -1, true
 	}

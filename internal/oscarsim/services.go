@@ -88,6 +88,9 @@ func (s *Sim) create(c *call) {
 	}
 	s.mu.Lock()
 	id, ok := s.admit(c, svc)
+	if ok {
+		s.born(c, svc)
+	}
 	s.mu.Unlock()
 	if !ok {
 		return

@@ -18,7 +18,7 @@ type Fault struct {
 	To string `json:"to,omitempty"`
 	// For is how long it lasts.
 	For time.Duration `json:"for,omitempty"`
-	// Amount is a delay, or by how much a clock is wrong.
+	// Amount is a delay, by how much a clock is wrong, or how late an OSCAR does its work.
 	Amount time.Duration `json:"amount,omitempty"`
 	// Probability of what may happen to each write of a connection.
 	Probability float64 `json:"probability,omitempty"`
@@ -27,6 +27,9 @@ type Fault struct {
 	Count int         `json:"count,omitempty"`
 	// What an OSCAR does instead of what it is asked for.
 	What string `json:"what,omitempty"`
+	// After, when set, is what the OSCAR of On's cluster is asked for when the fault begins: it waits
+	// for that.
+	After oscarsim.Op `json:"after,omitempty"`
 }
 
 // String is one line.
@@ -40,6 +43,9 @@ func (f Fault) String() string {
 		out += fmt.Sprintf(" %s %s x%d", f.Op, f.What, f.Count)
 	case f.Kind == faultFull:
 		out += fmt.Sprintf(" by %d MiB", f.Count)
+	}
+	if f.After != "" {
+		out += " at the next " + f.After
 	}
 	if f.Amount != 0 {
 		out += fmt.Sprintf(" by %v", f.Amount)

@@ -13,6 +13,7 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/world"
 )
 
 const (
@@ -41,17 +42,19 @@ func (p *player) heal() {
 func (p *player) judge() {
 	p.t.Helper()
 	// What was deleted by hand is seen at the next full comparison, and made again.
-	if !p.settled("after the faults", p.administer, p.settleJobs, p.unsettled, p.different) {
+	if !p.settled("after the faults", p.administer, p.settleJobs, p.unsettled, p.different, p.altered) {
 		return
 	}
 	p.jobs()
 	p.unread()
 	p.owned()
+	p.intact()
 	last := p.current().Caller(askers, func() *client.Client { return p.planes[0].client })
 	last.ReadAndDelete(p.t.Context(), 2)
 	p.removeAll()
 	if p.settled("after all was deleted", p.administer, p.unsettled, p.left) {
 		p.empty()
+		p.intact()
 	}
 	for _, s := range p.users.strange {
 		p.t.Errorf("an answer that may not be given: %s", s)
@@ -217,6 +220,23 @@ func (p *player) jobs() {
 			p.t.Errorf("event %d is cancelled, and nobody has asked for it: %+v", number, job)
 		}
 	}
+}
+
+// intact: what users have stored is there, and no service has come back. A store that has gone back
+// brings services back, and what is not of its history is deleted by hand.
+func (p *player) intact() {
+	p.t.Helper()
+	if p.plan.restores() {
+		return
+	}
+	for _, object := range p.objects.missing(p.w) {
+		p.t.Errorf("object %s is gone", object)
+	}
+	var clusters []*world.Cluster
+	for i := range p.plan.Shape.All() {
+		clusters = append(clusters, p.w.Cluster(clusterID(i)))
+	}
+	p.observer.lives(clusters...)
 }
 
 // removeAll deletes every service that is left.

@@ -52,6 +52,7 @@ type Step struct {
 	Job    *Job        `json:"job,omitempty"`
 	Member *Member     `json:"member,omitempty"`
 	Deed   *Deed       `json:"deed,omitempty"`
+	Local  *Local      `json:"local,omitempty"`
 	Fault  *Fault      `json:"fault,omitempty"`
 }
 
@@ -69,6 +70,8 @@ func (s Step) String() string {
 		what = fmt.Sprintf("client %d: %s", s.Client, s.Member)
 	case s.Deed != nil:
 		what = s.Deed.String()
+	case s.Local != nil:
+		what = s.Local.String()
 	case s.Fault != nil:
 		what = s.Fault.String()
 	}
@@ -154,6 +157,7 @@ const freeServices = 3
 // Streams of random numbers, each for a part of the drawing: what is added to one part changes no
 // other.
 const (
+	streamScene   = 2
 	streamEtcd    = 101
 	streamGuest   = 102
 	streamPeople  = 103
@@ -203,6 +207,7 @@ func Draw(seed uint64) Plan {
 	if rng.IntN(5) == 0 {
 		d.night()
 	}
+	d.scenes()
 	slices.SortStableFunc(p.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return p
 }

@@ -39,15 +39,23 @@ func Play(t *testing.T, plan Plan) Result {
 	t.Helper()
 	began := time.Now()
 	p := newPlayer(t, plan)
+	observed := world.Go(t.Context(), p.observer.run)
 	var group sync.WaitGroup
 	for client := range clients {
 		group.Go(func() { p.client(t.Context(), client) })
 	}
+	for scene := range maxScenes {
+		group.Go(func() { p.client(t.Context(), sceneClient+scene) })
+	}
+	group.Go(func() { p.locals(t.Context()) })
 	group.Go(func() { p.faults(t.Context()) })
 	group.Wait()
 	p.untouched()
 	p.heal()
 	p.judge()
+	if err := observed.Stop(); err != nil {
+		t.Error(err)
+	}
 	return Result{
 		Operations: p.histories, Revisions: p.revisions, Jobs: len(p.users.jobs), Virtual: time.Since(began), Clusters: plan.Shape.All(),
 	}
@@ -81,6 +89,11 @@ type player struct {
 	checking chan struct{}
 	// clocks are those of the control planes and the syncers.
 	clocks map[string]*world.Clock
+	// What is judged beside the store and the API.
+	calm     *calm
+	observer *observer
+	foreign  *foreign
+	objects  *objects
 
 	mu sync.Mutex
 	// down are the hosts that are killed or frozen now.
@@ -155,6 +168,10 @@ func newPlayer(t *testing.T, plan Plan) *player {
 	p.histories = []*linear.History{p.operations}
 	p.users = newUsers(api, ids)
 	p.users.lost = p.lost
+	p.calm, p.objects = newCalm(shape), newObjects()
+	p.observer = newObserver(p.w, p.calm, t.Errorf)
+	p.observer.restores = plan.restores()
+	p.foreign = &foreign{disturbed: p.calm.disturbed, fail: t.Errorf, log: t.Logf}
 	if err = p.users.workers(t.Context(), shape.delegation()); err != nil {
 		t.Fatalf("the service for jobs: %v", err)
 	}
@@ -191,7 +208,7 @@ func (p *player) client(ctx context.Context, number int) {
 	var asker *linear.Caller
 	var of *linear.History
 	for _, s := range p.plan.Steps {
-		if s.Client != number || s.Fault != nil {
+		if s.Client != number || s.Fault != nil || s.Local != nil {
 			continue
 		}
 		p.until(s.At)
@@ -223,6 +240,10 @@ func (p *player) faults(ctx context.Context) {
 		}
 		p.until(s.At)
 		group.Go(func() {
+			if !p.comes(ctx, *s.Fault) {
+				return
+			}
+			defer p.calm.begins(*s.Fault)()
 			mend := p.begin(ctx, *s.Fault)
 			if mend == nil {
 				return
@@ -234,6 +255,20 @@ func (p *player) faults(ctx context.Context) {
 			mend()
 		})
 	}
+}
+
+// comes waits for what a fault comes after; false when that does not happen.
+func (p *player) comes(ctx context.Context, f Fault) bool {
+	if f.After == "" {
+		return true
+	}
+	select {
+	case <-p.clusterOf(f.On).Sim.Next(f.After):
+		return true
+	case <-time.After(localWait):
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // take marks a host as down; false when it is so already.
@@ -275,8 +310,8 @@ func (p *player) begin(ctx context.Context, f Fault) (mend func()) {
 	case faultClock:
 		return p.wrongClock(f)
 	case faultOSCAR:
-		sim := p.cluster(f.On).Sim
-		if err := sim.SetFault(oscarsim.Fault{Op: f.Op, Fault: f.What, Count: f.Count}); err != nil {
+		sim := p.clusterOf(f.On).Sim
+		if err := sim.SetFault(oscarsim.Fault{Op: f.Op, Fault: f.What, Count: f.Count, Delay: f.Amount}); err != nil {
 			p.t.Error(err)
 		}
 		return func() {
@@ -296,7 +331,7 @@ func (p *player) begin(ctx context.Context, f Fault) (mend func()) {
 	case faultRestore:
 		p.goBack(ctx, f)
 	case faultDrift:
-		p.drift(ctx, p.cluster(f.On))
+		p.drift(ctx, p.clusterOf(f.On))
 	case faultCompact:
 		p.compact(ctx)
 	}
@@ -352,20 +387,21 @@ func (p *player) stop(f Fault) (start func()) {
 	panic(fmt.Sprintf("no host %s", f.On))
 }
 
-// cluster is the one whose OSCAR a host is.
-func (p *player) cluster(oscar string) *world.Cluster {
+// clusterOf is the one whose OSCAR or syncer a host is.
+func (p *player) clusterOf(host string) *world.Cluster {
 	for i := range p.plan.Shape.All() {
-		if hostOSCAR(i) == oscar {
+		if hostOSCAR(i) == host || hostSyncer(i) == host {
 			return p.w.Cluster(clusterID(i))
 		}
 	}
-	panic(fmt.Sprintf("no OSCAR %s", oscar))
+	panic(fmt.Sprintf("no cluster has %s", host))
 }
 
 // drift deletes a service of ours behind the federation's back.
 func (p *player) drift(ctx context.Context, c *world.Cluster) {
 	for _, name := range c.Sim.Services() {
 		if view, ok := c.Sim.Service(name); ok && view.Annotations[oscar.AnnotationUID] != "" {
+			p.objects.forget(c, name)
 			_, _, _ = p.w.TryDirectly(ctx, http.MethodDelete, c.URL+"/system/services/"+name, nil) // OSCAR may be away
 			return
 		}
