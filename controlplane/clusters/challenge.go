@@ -10,12 +10,11 @@ import (
 	"time"
 )
 
-// A challenge is what a syncer puts into the request that it signs, so that a request
-// of yesterday proves nothing today: when it was given, some bytes by chance, and
-// an HMAC of both under a key that all instances have. No instance stores it: each one
-// accepts the challenge of another, and the syncer's clock plays no part.
-// Within its life the same request has the same effect twice, and a certificate is of
-// no use to anybody but the owner of its key.
+// A syncer puts a challenge into the request that it signs, so that an old request proves nothing.
+// It has the time at which it was given, random bytes, and an HMAC of both under a key that all
+// instances have. No instance stores it: each one accepts the challenges of the others, and the
+// syncer's clock does not count. A request may be repeated within the life of its challenge: it
+// has the same effect, and only the owner of the key can use the certificate.
 const (
 	challengeLife  = 5 * time.Minute
 	challengeStamp = 8

@@ -54,7 +54,7 @@ func (c *Controller) Join(ctx context.Context, in v1.Join) (*v1.Enrolment, error
 }
 
 // otherOscar refuses an OSCAR that another cluster has, as far as this instance knows:
-// of two that join in one moment, tellTwins stops the later one.
+// of two that join at the same moment, MarkSameOscar stops the later one.
 func (c *Controller) otherOscar(who decide.Applicant) error {
 	first := ""
 	c.state.Read(func(v *view.View) { first = v.RegisteredAs(who.Oscar, who.Cluster) })

@@ -14,9 +14,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// revokeExcessive enters into the store that a cluster is revoked. Its user goes as
-// soon as that is seen, by any instance. One that has another registration since is
-// not meant.
+// revokeExcessive writes that a cluster is revoked. Any instance that sees it deletes the cluster's
+// user. A newer registration under the same id is not revoked.
 func (c *Controller) revokeExcessive(ctx context.Context, id string) error {
 	if err := c.gate.Fresh(ctx); err != nil {
 		return err
@@ -68,9 +67,8 @@ func (c *Controller) revokeExcessive(ctx context.Context, id string) error {
 	return c.state.Wait(ctx, res.Revision)
 }
 
-// Readmit ends a revocation. What the cluster had reported is forgotten in the
-// same transaction, so that it begins within its limits: it reports anew when it
-// connects.
+// Readmit ends a revocation. The same transaction deletes the reports of the cluster, so that it is
+// within its limits again; it reports anew when it connects.
 func (c *Controller) Readmit(ctx context.Context, caller identity.Caller, id string) (*Cluster, error) {
 	if !caller.Administrator {
 		return nil, fault.AdminOnly()

@@ -79,8 +79,8 @@ func (c *Controller) ChallengeStream(ctx context.Context, cluster, uid string, c
 	return out, nil
 }
 
-// connected says whether the syncer knows its stream to this instance, and so does this
-// instance. Where only one of them does, the stream is dying.
+// connected says whether both the syncer and this instance know a stream between them. When only one
+// of them does, the stream is ending.
 func (c *Controller) connected(cluster, uid string, connected []string) bool {
 	return c.streamOf(cluster, uid) && slices.Contains(connected, c.instance)
 }
@@ -95,10 +95,10 @@ type OpenStream struct {
 	Connected []string
 }
 
-// TakeStream checks the proof of a syncer that opens a stream. What it gives uses the
-// connection until that ends, or ctx does, and closes it. What stands before several
-// instances may have led the syncer to one that it has a stream to: a conflict, after
-// which the proof is still good at another.
+// TakeStream checks the proof of a syncer that opens a stream. The returned function uses the
+// connection until it or ctx ends, and closes it. A load balancer may have led the syncer to an
+// instance that it has a stream to: then the error is a conflict, and the proof stays valid at
+// another instance.
 func (c *Controller) TakeStream(ctx context.Context, open OpenStream) (serve func(context.Context, net.Conn) error, err error) {
 	cluster, uid := open.Cluster, open.UID
 	if err := checkPeer(cluster, uid); err != nil {

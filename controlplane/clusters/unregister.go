@@ -13,7 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// removalStep takes the next step of a cluster that is being removed, and tidies up behind
+// removalStep takes the next step of a cluster that is being removed, and deletes what is left of
 // one that was.
 func (c *Controller) removalStep(ctx context.Context, cluster string) error {
 	var next decide.ClusterDecision

@@ -20,9 +20,9 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 )
 
-// To keep what a cluster has, the store must learn it. The decision is written as a
-// question to that cluster's syncer, and stays until it was carried out: any instance
-// takes the answer over, and one that finds nothing left to do takes the question away.
+// To keep what a cluster has, the control plane has to read it from there. The decision is written
+// as a question (record.Ask) to the cluster's syncer, and stays until it is carried out: any
+// instance takes over the answer, and deletes a question with nothing left to do.
 
 const purposeShown = "shown"
 
@@ -48,7 +48,7 @@ type answered struct {
 	difference       *difference
 }
 
-// adopt takes over what the syncer of a cluster has shown.
+// adopt takes over the answers of the syncer of a cluster.
 func (c *Controller) adopt(ctx context.Context, cluster string) error {
 	var all []answered
 	c.state.Read(func(v *view.View) {
@@ -119,14 +119,14 @@ func (c *Controller) takeOver(ctx context.Context, a answered) error {
 	}))
 }
 
-// asUsers takes out of a service what we and OSCAR have put in.
+// asUsers removes from a service what the syncer and OSCAR have added.
 func asUsers(s *oscar.Service) {
 	s.Token, s.Namespace = "", ""
 	s.BucketList, s.VolumeStatus, s.Deployment, s.Clusters = nil, oscar.VolumeStatus{}, nil, nil
 	maps.DeleteFunc(s.Annotations, func(key, _ string) bool { return topology.Reserved(key) })
 }
 
-// dropAsk takes a question and its answer away.
+// dropAsk deletes a question and its answer.
 func (c *Controller) dropAsk(ctx context.Context, a answered) error {
 	key := record.AskKey(a.cluster, a.service)
 	res, err := c.store.Update(ctx, store.Update{Keys: []string{key}, Build: func(v store.View, tx *store.Txn) error {
@@ -150,9 +150,9 @@ type lostMember struct {
 	orphan  record.Orphan
 }
 
-// lostFederation lists, the coordinator first, what is left of a federation that the store
-// knows nothing of; nil when there is no coordinator, or when its end is known. Only what
-// carries our token counts.
+// lostFederation lists, the coordinator first, the orphans of a federation that the store does not
+// have; nil when there is no coordinator, or when the federation is known to have ended. Only
+// orphans with our token count.
 func lostFederation(v *view.View, uid string, token func(string) string) []lostMember {
 	if _, there := v.Federations.Lookup(uid); uid == "" || there {
 		return nil
@@ -190,8 +190,8 @@ func lostFederation(v *view.View, uid string, token func(string) string) []lostM
 	return out
 }
 
-// restoreFederation makes a federation out of what is left of it: the same uids, the definition
-// of its coordinator. One transaction, all or nothing; names and places must be free.
+// restoreFederation makes a federation of its orphans: with the same uids and the definition of its
+// coordinator, in one transaction. Its names and locations must be free.
 func (c *Controller) restoreFederation(ctx context.Context, req ResolveRequest, d *difference, s *oscar.Service) error {
 	var left []lostMember
 	c.state.Read(func(v *view.View) { left = lostFederation(v, d.claims, c.tokens.ServiceToken) })
@@ -279,7 +279,7 @@ func (c *Controller) commitBack(ctx context.Context, req ResolveRequest, owner s
 	return c.commitLost(ctx, d)
 }
 
-// commitLost is the transaction that makes a lost federation appear again, whole.
+// commitLost is the transaction that writes all records of a lost federation.
 func (c *Controller) commitLost(ctx context.Context, d *federations.Draft) error {
 	fedKey, nameKey := record.FederationKey(d.Fed.UID), record.NameKey(d.Fed.Owner, d.Fed.GroupID)
 	keys := []string{fedKey, nameKey, record.FenceKey, record.MetaKey}

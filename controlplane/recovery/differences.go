@@ -22,7 +22,7 @@ const (
 	DifferenceOrphan  = "orphan"
 )
 
-// Whose side a person takes in a difference.
+// The sides of a difference that a person may keep.
 const (
 	KeepCluster = "cluster"
 	KeepStore   = "store"
@@ -39,8 +39,8 @@ type difference struct {
 	claims string
 }
 
-// Differences lists what is held: everything for the administrator, what concerns his
-// federations for anybody else.
+// Differences lists the services that are held: all of them for the administrator, those of their
+// own federations for other callers.
 func (c *Controller) Differences(ctx context.Context, caller identity.Caller) (*v1.Differences, error) {
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, err
@@ -68,8 +68,8 @@ func (c *Controller) Differences(ctx context.Context, caller identity.Caller) (*
 	return out, nil
 }
 
-// comparedAll says whether each service that is asked of a cluster was looked at in the
-// present epoch, and the list of its orphans is of that too.
+// comparedAll says whether the syncer of a cluster has compared every desired service in the present
+// epoch, and has listed its orphans in it.
 func comparedAll(v *view.View, cluster string) bool {
 	if !v.Compared(cluster) {
 		return false
@@ -112,7 +112,7 @@ func differences(v *view.View, token func(uid string) string) []difference {
 				d.Message += "; " + n.Self.Rec.Unlisted[i].Message
 			}
 			if o.Settings == "" {
-				// Only a coordinator tells the definition of its federation.
+				// Only the coordinator has the definition of its federation.
 			} else if left := lostFederation(v, d.claims, token); len(left) > 0 && left[0].orphan.UID == o.UID {
 				d.KeepCluster = fmt.Sprintf("its federation is in the store again, with the %d replicas that are left of it; its secrets and credentials are not known: give them again", len(left))
 			}
@@ -126,7 +126,7 @@ func differences(v *view.View, token func(uid string) string) []difference {
 	return out
 }
 
-// asked says whether a cluster was asked to show what a difference is about.
+// asked says whether a cluster was asked to show the service of a difference.
 func asked(v *view.View, d *difference) bool {
 	ask := v.Nodes.Get(d.ClusterID).Asks.Get(d.ServiceName).Rec
 	return ask != nil && ask.UID == d.UID

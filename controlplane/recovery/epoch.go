@@ -12,9 +12,9 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// Renew gives a store that was restored a new epoch, and tells every cluster, those that
-// are being removed too. No other process may work on the store. witness is the file of an
-// instance that worked on the store that is replaced, if there is one.
+// Renew gives a restored store a new epoch, and writes it for every cluster, also for those that are
+// being removed. No other process may use the store. witness is the file of an instance that
+// used the former store, if there is one.
 func Renew(ctx context.Context, st *store.Store, witness string, now time.Time) (epoch string, err error) {
 	meta, err := readMeta(ctx, st)
 	if err != nil {
@@ -51,10 +51,9 @@ func readMeta(ctx context.Context, st *store.Store) (*record.Meta, error) {
 	return store.Decode[record.Meta](kv)
 }
 
-// renew begins an epoch after the loss of a store that was seen in the epoch lost, unless
-// that one counts as past already. However many instances find out about a restore, and
-// whenever: one begins an epoch, and the others find theirs among those before it. It
-// answers the meta record as it is then.
+// renew begins a new epoch for a store that was last seen in the epoch lost, unless lost is among
+// the past epochs already. So of several instances that detect one restore only one begins an
+// epoch. It returns the meta record as it is then.
 func renew(ctx context.Context, st *store.Store, lost string, now time.Time) (*record.Meta, error) {
 	epoch := record.NewUID()
 	var meta *record.Meta

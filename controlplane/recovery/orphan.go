@@ -9,9 +9,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// orphanStep is one transaction about an orphan. It compares and writes the
-// deleted record, since the federation may be long gone; the federation as well
-// while it is kept.
+// orphanStep is one transaction about an orphan. It compares and writes the deleted record, since
+// the federation may be gone, and the federation while there is one.
 type orphanStep struct {
 	cluster, service string
 	deleted          view.Versioned[record.Deleted]
@@ -21,10 +20,10 @@ type orphanStep struct {
 	desired int64
 }
 
-// orphansOf deals with the services of a cluster that carry our marks and that nothing
-// desires. A syncer holds and reports them. One that deleted/<uid> knows (a create that took
-// effect after its rollback was acknowledged) gets a tombstone again; any other is left to
-// people: absence is never an order.
+// orphansOf handles the services of a cluster that carry our marks and have no desired record. A
+// syncer holds and reports them. One with a record deleted/<uid> (its create took effect after
+// its rollback was acknowledged) gets a tombstone again. A person decides about any other:
+// absence is never an order.
 func (c *Controller) orphansOf(ctx context.Context, cluster string) error {
 	if c.gate.Unverified() {
 		return gate.ErrStale
@@ -88,7 +87,7 @@ func orphanSteps(v *view.View, cluster string) []orphanStep {
 		}
 		if r.Acknowledged() {
 			if r.Observed.Operation != "delete" {
-				// Nothing of ours was there: what carries our marks is a copy.
+				// Nothing of ours was there: the service with our marks is a copy.
 				memory := *known.Rec
 				memory.Foreign = true
 				known.Rec = &memory
@@ -99,8 +98,7 @@ func orphanSteps(v *view.View, cluster string) []orphanStep {
 	return out
 }
 
-// memoryOf is the memory of a tombstone that was acknowledged after its cluster was
-// removed.
+// memoryOf is the deleted record of a tombstone that was acknowledged after its cluster was removed.
 func memoryOf(t *record.Desired, o *record.Observed, cluster, clusterUID, service string) *record.Deleted {
 	out := &record.Deleted{
 		V: record.Version, UID: t.UID, Federation: t.Federation, GroupID: t.GroupID, ClusterID: cluster, ServiceName: service,

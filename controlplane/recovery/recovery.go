@@ -29,8 +29,8 @@ type Config struct {
 	Identity    *seal.Identity
 	// KeepDeleted is how long a deleted replica is remembered.
 	KeepDeleted time.Duration
-	// Witness is a file in which this instance keeps what it knows to be committed; empty
-	// for none. Restored says that the store was restored from a backup.
+	// Witness is the file in which this instance keeps facts that it knows to be committed;
+	// empty for none. Restored says that the store was restored from a backup.
 	Witness  string
 	Restored bool
 	Now      func() time.Time
@@ -38,8 +38,8 @@ type Config struct {
 	Registry prometheus.Registerer
 }
 
-// Controller finds out that the store was restored, gives it a new epoch, and settles what
-// the clusters have and the store does not.
+// Controller detects that the store was restored, gives it a new epoch, and resolves what the
+// clusters have and the store does not.
 type Controller struct {
 	cfg         Config
 	store       *store.Store
@@ -53,7 +53,7 @@ type Controller struct {
 	orphans *worker.Worker[string]
 	// suspicions holds the newest one.
 	suspicions chan suspicion
-	// metaChanged is told when the meta record was written.
+	// metaChanged receives a value when the meta record was written.
 	metaChanged chan struct{}
 	restores    prometheus.Counter
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// ResolveRequest takes a side in one difference.
+// ResolveRequest says which side of one difference to keep.
 type ResolveRequest struct {
 	ClusterID, ServiceName string
 	// Keep is KeepCluster or KeepStore.
@@ -28,11 +28,11 @@ type ResolveRequest struct {
 	Wait time.Duration
 }
 
-// maxJump bounds how far a report can move the generation of a federation: a hostile
-// one could use the numbers up.
+// maxJump bounds how far a report can raise the generation of a federation: a hostile report could
+// otherwise exhaust the numbers.
 const maxJump = 1_000_000
 
-// Resolve ends one difference as a person decides, and answers how it was.
+// Resolve resolves one difference as a person decides, and returns it as it was before.
 func (c *Controller) Resolve(ctx context.Context, caller identity.Caller, req ResolveRequest) (*v1.Difference, error) {
 	req.RequestID = request.ID(req.RequestID)
 	if err := c.gate.Fresh(ctx); err != nil {
@@ -87,7 +87,7 @@ func (c *Controller) keepStore(ctx context.Context, caller identity.Caller, req 
 	case d.Kind == DifferenceOrphan:
 		return c.deleteOrphan(ctx, req, d)
 	case d.tombstone:
-		return c.insistOnEnd(ctx, req, d, accept)
+		return c.amendTombstone(ctx, req, d, accept)
 	case d.Kind == DifferenceMissing:
 		accept = nil
 	}
@@ -157,8 +157,8 @@ func (c *Controller) rewrite(ctx context.Context, caller identity.Caller, req Re
 	return err
 }
 
-// deleteOrphan orders the end of an orphan: a tombstone for exactly its life and generation,
-// with its memory beside it, which is all that compares it with anything.
+// deleteOrphan orders the deletion of an orphan: a tombstone for exactly its life and generation, and
+// its deleted record, which later steps compare.
 func (c *Controller) deleteOrphan(ctx context.Context, req ResolveRequest, d *difference) error {
 	var clusterUID string
 	c.state.Read(func(v *view.View) {
@@ -184,8 +184,8 @@ func (c *Controller) deleteOrphan(ctx context.Context, req ResolveRequest, d *di
 	})
 }
 
-// insistOnEnd lets a tombstone of the store delete what is ahead of it.
-func (c *Controller) insistOnEnd(ctx context.Context, req ResolveRequest, d *difference, accept *record.Branch) error {
+// amendTombstone lets a tombstone of the store delete what is ahead of it.
+func (c *Controller) amendTombstone(ctx context.Context, req ResolveRequest, d *difference, accept *record.Branch) error {
 	key, place := record.FederationKey(d.Federation), record.DesiredServiceKey(d.ClusterID, d.ServiceName)
 	res, err := c.store.Update(ctx, store.Update{Keys: []string{key, place}, Build: func(v store.View, tx *store.Txn) error {
 		fed, ok := v.KV(key)

@@ -16,8 +16,8 @@ import (
 // witnessPause is the least time between two writings of the witness.
 const witnessPause = 2 * time.Second
 
-// Recognise compares the store with what this instance has seen in it before, when it
-// starts and nothing has been decided yet.
+// Recognise compares the store with the witness of this instance. It is called at the start, before
+// any decision.
 func (c *Controller) Recognise(ctx context.Context) error {
 	view := c.state.Mirror.Snapshot()
 	seen := c.witnessed()
@@ -49,8 +49,8 @@ func (c *Controller) Recognise(ctx context.Context) error {
 	return c.gate.RetryWhileUnavailable(ctx, "the restored store has no new epoch yet", func() error { return c.beginEpoch(ctx, found) })
 }
 
-// witnessed reads the witness. One that cannot be understood is no reason not to
-// start: it is written anew.
+// witnessed reads the witness. A file that cannot be understood does not stop the start: it is
+// written anew.
 func (c *Controller) witnessed() *witness {
 	if c.cfg.Witness == "" {
 		return nil
@@ -79,13 +79,12 @@ func (c *Controller) beginEpoch(ctx context.Context, found suspicion) error {
 	return c.state.Wait(ctx, v.Revision)
 }
 
-// suspicion says why the store is taken for restored, and in which epoch it was when what it
-// does not have was seen.
+// suspicion says why the store is taken for restored, and the epoch in which this instance saw what
+// the store does not have any more.
 type suspicion struct{ why, epoch string }
 
-// Relisted looks at each listing of the mirror before anybody is shown it. From what
-// was restored nothing is decided, and no request is answered, until it has a new
-// epoch.
+// Relisted checks each listing of the mirror before the state shows it. When the store was
+// restored, no decision is taken and no request answered until it has a new epoch.
 func (c *Controller) Relisted(r store.Relist) {
 	kv, ok := r.Before.KV(record.MetaKey)
 	if !ok {
@@ -122,8 +121,8 @@ func (c *Controller) Relisted(r store.Relist) {
 	c.suspicions <- found
 }
 
-// watchHistory gives a store that was restored while this instance runs a new epoch,
-// tells the clusters of each new epoch, also of another instance's, and keeps the witness.
+// watchHistory gives a store that is restored while this instance runs a new epoch, writes each new
+// epoch for the clusters, also that of another instance, and keeps the witness.
 func (c *Controller) watchHistory(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -170,7 +169,7 @@ func (c *Controller) resolveSuspicion(ctx context.Context, found suspicion) erro
 	return nil
 }
 
-// tellClustersEpoch brings the epoch to those clusters that do not have it.
+// tellClustersEpoch writes the epoch for the clusters that do not have it.
 func (c *Controller) tellClustersEpoch(ctx context.Context) error {
 	var behind []string
 	c.state.Read(func(v *view.View) {
@@ -184,7 +183,7 @@ func (c *Controller) tellClustersEpoch(ctx context.Context) error {
 	return gate.Spread(ctx, c.store, behind)
 }
 
-// keepWitness writes down what is known to be committed.
+// keepWitness writes the witness from time to time.
 func (c *Controller) keepWitness() {
 	if c.cfg.Witness == "" || c.gate.Unverified() {
 		return

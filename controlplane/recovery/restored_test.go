@@ -78,7 +78,7 @@ func TestAnInstanceThatLagsDoesNotSayThatNothingWasChanged(t *testing.T) {
 		for name, write := range map[string]func(context.Context) error{
 			"a question to a cluster": func(ctx context.Context) error { return c.ask(ctx, ResolveRequest{}, d) },
 			"a deletion that is insisted on": func(ctx context.Context) error {
-				return c.insistOnEnd(ctx, ResolveRequest{RequestID: "r"}, d, &record.Branch{Epoch: "e", Generation: 2})
+				return c.amendTombstone(ctx, ResolveRequest{RequestID: "r"}, d, &record.Branch{Epoch: "e", Generation: 2})
 			},
 			"the tombstone of what is foreign": func(ctx context.Context) error {
 				return c.writeOrphan(ctx, orphanStep{cluster: "a", service: "other", put: &tombstone,

@@ -11,10 +11,9 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// A restored etcd looks like any other. What gives it away is that it does not have
-// what was seen in it before. A witness keeps that: the newest things that an
-// instance knows to be committed, in a file of its own, so that it also knows when
-// it starts again.
+// A restored etcd looks like any other: only what it lacks shows that it was restored. So each
+// instance keeps a witness, a file with the newest facts that it knows to be committed, and
+// compares it with the store, also at its next start.
 type witness struct {
 	V            int    `json:"v"`
 	ControlPlane string `json:"control_plane"`
@@ -50,8 +49,8 @@ type snapshot interface {
 	Prefix(prefix string) iter.Seq[store.KV]
 }
 
-// attest gathers what is to be remembered of a store: of its newest records, which are
-// found before any is decoded.
+// attest collects the facts of a witness from the newest records of a store. It finds these before
+// it decodes any.
 func attest(meta *record.Meta, v snapshot) witness {
 	w := witness{V: record.Version, ControlPlane: meta.ControlPlane, Epoch: meta.Epoch, Revision: v.Revision(), Facts: []fact{}}
 	var newest []store.KV
@@ -95,8 +94,8 @@ func federationFact(kv store.KV) fact {
 	return out
 }
 
-// lost says, in a few words, what the store does not have of what was seen; empty
-// when it has all. keep is how long deletions are remembered.
+// lost names a fact that the store does not have; empty when it has all. keep is how long deletions
+// are remembered.
 func (w *witness) lost(meta *record.Meta, v snapshot, now time.Time, keep time.Duration) string {
 	switch {
 	case w.ControlPlane != meta.ControlPlane:
@@ -146,7 +145,7 @@ func (f fact) young(v snapshot, now time.Time, than time.Duration) bool {
 // forgetMargin is how much earlier than promised a deletion may be forgotten.
 const forgetMargin = 24 * time.Hour
 
-// tombstones are the uids of which a store still knows that they were deleted.
+// tombstones are the uids that a store has as deleted.
 func tombstones(v snapshot) map[string]bool {
 	out := map[string]bool{}
 	for kv := range v.Prefix(record.DeletedPrefix) {

@@ -15,8 +15,8 @@ import (
 // admittedAge is how long OSCAR's yes to a user counts for further votes.
 const admittedAge = 30 * time.Second
 
-// admissions lets the votes on many services of one user share one question to
-// OSCAR. Tokens are remembered by their hash.
+// admissions asks OSCAR once about a user, for the votes on many services. It keeps the hashes of
+// tokens only.
 type admissions struct {
 	ask   func(context.Context, manager.Bearer) error
 	now   func() time.Time
@@ -30,7 +30,7 @@ func newAdmissions(now func() time.Time, ask func(context.Context, manager.Beare
 	return &admissions{ask: ask, now: now, until: map[[sha256.Size]byte]time.Time{}}
 }
 
-// Check is nil when OSCAR lets the user in. All its callers live as long as ctx.
+// Check is nil when OSCAR accepts the user. All its callers live as long as ctx.
 func (a *admissions) Check(ctx context.Context, as manager.Bearer) error {
 	key := sha256.Sum256([]byte(as))
 	if a.known(key, a.now()) {

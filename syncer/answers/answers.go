@@ -14,7 +14,7 @@ import (
 // InfoAge is the greatest age of OSCAR's answer about itself.
 const InfoAge = 10 * time.Second
 
-// OSCAR is what is asked of OSCAR, and the answers shared.
+// OSCAR are the requests to OSCAR whose answers are shared.
 type OSCAR interface {
 	Buckets
 	Info(ctx context.Context) (manager.Info, error)
@@ -24,7 +24,7 @@ type OSCAR interface {
 	Admits(ctx context.Context, as manager.Bearer) error
 }
 
-// Kubernetes is what is asked of the Kubernetes below OSCAR.
+// Kubernetes are the requests to the Kubernetes below OSCAR.
 type Kubernetes interface {
 	Sizes(ctx context.Context) ([]kube.Node, error)
 	LeaseTrouble() error
@@ -45,9 +45,9 @@ type Answers struct {
 	Storages *Shared[manager.Storage]
 	// Sizes are the nodes as Kubernetes tells them.
 	Sizes *Shared[[]kube.Node]
-	// ids is which OSCAR this is.
+	// ids identifies the OSCAR.
 	ids *Shared[string]
-	// Admissions are the users whom OSCAR lets in.
+	// Admissions are the users that OSCAR accepts.
 	Admissions *admissions
 	// Health is how OSCAR has answered, and amiss rings when a trouble begins.
 	Health  *Health

@@ -70,7 +70,7 @@ func NoLease(err error) Condition {
 	return Condition{Reason: record.ReasonNoLease, Message: kube.WhyNoLease(err)}
 }
 
-// How long a trouble is seen, again and again, before it is more than a hiccup. OSCAR
+// How long a trouble is seen, again and again, before it counts. OSCAR
 // restarts its MinIO in each creation and deletion, which takes 6 s.
 const (
 	surelyAfter  = time.Second
@@ -85,7 +85,7 @@ type trouble struct {
 	lastingFrom time.Time
 }
 
-// more says that it is no hiccup.
+// more says that it has lasted long enough to count.
 func (t *trouble) more() bool {
 	after := surelyAfter
 	if t.Reason == record.ReasonStorageUnreachable {
@@ -99,7 +99,7 @@ func (t *trouble) more() bool {
 type Health struct {
 	mu       sync.Mutex
 	troubles map[manager.Op]*trouble
-	// told is that a trouble was more than a hiccup and has not ended.
+	// told says that a trouble counted and has not ended.
 	told bool
 	now  func() time.Time
 	// news rings when a trouble begins, and recovered when one that was told has ended.
@@ -171,8 +171,8 @@ func (h *Health) Lasts() bool {
 	return false
 }
 
-// Standing is the condition of the cluster, when it is more than a hiccup, and since when
-// something is amiss without a break.
+// Standing is the condition of the cluster, once a trouble counts, and since when there has been
+// one without a break.
 func (h *Health) Standing() (c Condition, since time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

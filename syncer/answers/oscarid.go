@@ -59,7 +59,7 @@ func Identify(ctx context.Context, o Buckets, mayMark func() bool) (string, erro
 	return id, nil
 }
 
-// markerOf also counts the buckets that are named so, whosever they are.
+// markerOf also counts the buckets with such a name, also those of users.
 func markerOf(ctx context.Context, o Buckets) (least string, named int, err error) {
 	list, err := o.Buckets(ctx)
 	if err != nil {

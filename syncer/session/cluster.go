@@ -30,7 +30,7 @@ type Cluster struct {
 	// although another one is remembered.
 	Memory    Memory
 	AcceptUID string
-	// Compare is told when everything is to be compared at once.
+	// Compare is rung when all services are to be compared at once.
 	Compare Signal
 
 	// own is the uid of the registration that is served; nil before the first.
@@ -142,7 +142,7 @@ func Stopped(reg *record.DesiredCluster) bool {
 	return reg.State == record.ClusterPaused || reg.State == record.ClusterRevoked || reg.SameOscarAs != "" || record.Strange(reg) != ""
 }
 
-// Signal wakes one goroutine that waits for it, or comes to wait for it.
+// Signal wakes one goroutine that waits for it now or later.
 type Signal chan struct{}
 
 // NewSignal makes a Signal.

@@ -9,10 +9,10 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// A cluster that was removed and registered again is another one: it has a new uid.
-// The syncer remembers the uid of the registration that it met first and serves no
-// other, so that a machine that returns under a name which has been given away
-// touches nothing and takes no other syncer's place.
+// A cluster that was removed and registered again is another one, with a new uid. The syncer
+// remembers the uid of the first registration that it served, and serves no other. So a machine
+// that returns after its id was given to another cluster changes nothing, and does not replace
+// the syncer of that cluster.
 
 // ErrNotRegistered says that there is no registration of this cluster: nothing is
 // reported, and no session is held.
@@ -59,9 +59,8 @@ func (c *Cluster) Serves(kv store.KV, ok bool) (*record.DesiredCluster, error) {
 	return reg, nil
 }
 
-// Enter waits until the cluster is registered and the registration is ours: the one
-// that we remember, the first that we meet, or one that we were told to accept. served is
-// told at each look whether it is.
+// Enter waits until the cluster has a registration that this syncer serves: the remembered one, the
+// first one, or one that it was told to accept. It calls served at each check with the result.
 func (c *Cluster) Enter(ctx context.Context, served func(bool)) error {
 	known, err := c.Memory.Load()
 	if err != nil {
@@ -122,9 +121,8 @@ func (c *Cluster) accept(reg *record.DesiredCluster) error {
 	return nil
 }
 
-// reportOther tells in observed/cluster that a syncer waits here which is not for this
-// registration. It does so only as long as no other has ever connected: it holds
-// no session, and takes no other syncer's place.
+// reportOther reports in observed/cluster that a syncer of another registration waits here. It does so
+// only as long as no other syncer has ever connected. It holds no session.
 func (c *Cluster) reportOther(ctx context.Context) error {
 	session, key := record.SessionKey(c.ID), record.ObservedClusterKey(c.ID)
 	desired := record.DesiredClusterKey(c.ID)

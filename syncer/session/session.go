@@ -9,7 +9,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 )
 
-// ErrStale says that what was planned on is no longer so: plan again.
+// ErrStale says that a record has changed since the plan was made: plan again.
 var ErrStale = errors.New("the desired record has changed")
 
 // ErrLost ends the work of one session; the next session begins another one.
@@ -26,7 +26,7 @@ type Session struct {
 	// Lease is the session in etcd, and TTL how long it outlives a silent syncer.
 	Lease *store.Session
 	TTL   time.Duration
-	// Leads says whether this OSCAR is ours to write to, by the Lease in its Kubernetes.
+	// Leads says whether this syncer holds the Lease in the Kubernetes of its OSCAR.
 	Leads   func() bool
 	Started time.Time
 	// Lose ends the session, with its cause.
