@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -102,9 +103,9 @@ func recordedServer(t *testing.T) http.Handler {
 	}
 	mirror := st.NewMirror(store.MirrorConfig{Prefixes: []string{record.Root}})
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan error, 1)
-	go func() { done <- mirror.Run(ctx) }()
-	t.Cleanup(func() { stop(); <-done })
+	var running sync.WaitGroup
+	running.Go(func() { _ = mirror.Run(ctx) }) // it ends with ctx
+	t.Cleanup(func() { stop(); running.Wait() })
 	<-mirror.Synced()
 	state, log, sealer := view.NewState(mirror, now), slog.New(slog.DiscardHandler), id.Sealer(now)
 	state.Refresh()

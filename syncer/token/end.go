@@ -55,7 +55,7 @@ func (k *Keeper) Revoke(ctx context.Context, of Key, serial int64, note func(con
 	})
 }
 
-// before is the token that was given before an order of a serial; ErrNone also where
+// givenBefore is the token that was given before an order of a serial; ErrNone also where
 // none could be stored.
 func (k *Keeper) givenBefore(ctx context.Context, of Key, serial int64) (*Stored, error) {
 	kept, err := k.get(ctx, of)

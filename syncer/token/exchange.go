@@ -37,7 +37,7 @@ func (k *Keeper) exchange(ctx context.Context, of Key) (access Access, used int6
 	return Access{}, 0, errors.New("another holder changes the refresh token all the time")
 }
 
-// marked respects the mark of another holder, for a while from when it was first seen.
+// respectMark respects the mark of another holder, for a while from when it was first seen.
 func (k *Keeper) respectMark(of Key, kept *Stored) error {
 	if kept.BegunBy == "" || kept.BegunBy == k.cfg.Instance {
 		return nil

@@ -26,9 +26,9 @@ const (
 	callTimeout = 15 * time.Second
 	// maxAccess bounds an access token in bytes: an OSCAR takes no longer header.
 	maxAccess = 16 << 10
-	// knownFor is how long the endpoints of an issuer are taken as they were.
+	// discoveryLife is how long the endpoints of an issuer are kept.
 	discoveryLife = 12 * time.Hour
-	// unsaid is the life of an access token whose issuer says none.
+	// defaultLife is the life of an access token whose issuer says none.
 	defaultLife = 5 * time.Minute
 )
 

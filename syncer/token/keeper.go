@@ -24,12 +24,12 @@ const (
 	// markedFor is how long the mark of another holder is respected: longer than an exchange and
 	// its storing take unless that holder is dead.
 	markedFor = 90 * time.Second
-	// mostLead is how long before its end an access token is not given out any more:
+	// maxLead is how long before its end an access token is not given out any more:
 	// that, or a quarter of its life.
 	maxLead = 2 * time.Minute
 )
 
-// Of says whose token of which federation is meant.
+// Key names a refresh token by its owner and federation.
 type Key struct{ Owner, Federation string }
 
 // Given is a refresh token as its owner gave it.
@@ -90,7 +90,7 @@ type Keeper struct {
 	entries map[Key]*entry
 }
 
-// holding is what is known of one federation's token, besides what the vault has.
+// entry is the state of one federation's token in this process.
 type entry struct {
 	// busy is closed when the running operation has ended; nil when none runs.
 	busy chan struct{}

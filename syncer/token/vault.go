@@ -19,7 +19,7 @@ var (
 	ErrNoVault = errors.New("this syncer has no place to keep refresh tokens: it needs Kubernetes")
 )
 
-// Kept is a refresh token where it rests.
+// Stored is a refresh token in a Vault.
 type Stored struct {
 	// Version counts the writes of the federation's token, from 1.
 	Version int64
