@@ -41,6 +41,7 @@ func (p *player) heal() {
 // judge waits until all is quiet, and holds what is there against what was promised.
 func (p *player) judge() {
 	p.t.Helper()
+	p.outsiders()
 	// What was deleted by hand is seen at the next full comparison, and made again.
 	if !p.settled("after the faults", p.administer, p.settleJobs, p.unsettled, p.different, p.altered) {
 		return

@@ -124,8 +124,12 @@ func (p *player) freshRefresh(one *person, service int) string {
 
 // api is how a person reaches one of the control planes.
 func (p *player) api(one *person) *client.Client {
-	at := p.planes[rand.IntN(len(p.planes))].url
-	return world.Must(client.New(client.Config{Endpoint: at, Token: one.token, Transport: p.w.HTTP().Transport}))(p.t)
+	return p.clientAt(one, p.planes[rand.IntN(len(p.planes))])
+}
+
+// clientAt is how a person reaches a control plane.
+func (p *player) clientAt(one *person, pl *plane) *client.Client {
+	return world.Must(client.New(client.Config{Endpoint: pl.url, Token: one.token, Transport: p.w.HTTP().Transport}))(p.t)
 }
 
 // deed makes one step of a person.
@@ -294,6 +298,46 @@ func (p *player) watch(next http.Handler) http.Handler {
 			}
 		}
 	})
+}
+
+// outsiders demands, when nothing is broken any more, that nobody is let in with a token that has
+// expired, or after having left the group.
+func (p *player) outsiders() {
+	if p.people == nil {
+		return
+	}
+	for _, one := range p.people.all {
+		p.join(one)
+		p.renew(one, expiryLag)
+	}
+	p.knock("the token has expired soon after")
+	<-time.After(3 * expiryLag)
+	p.knock("the token has expired")
+	for _, one := range p.people.all {
+		p.renew(one, tokenLife)
+	}
+	p.knock("the group is left soon after")
+	for _, one := range p.people.all {
+		p.leave(one)
+	}
+	<-time.After(groupsHold + time.Minute)
+	p.knock("the group is left")
+}
+
+// knock lets everybody ask every control plane, and judges who was let in. The issuer is well, and has
+// been asked since.
+func (p *player) knock(when string) {
+	for _, one := range p.people.all {
+		for _, pl := range p.planes {
+			began := time.Now()
+			_, err := p.clientAt(one, pl).Services(p.t.Context())
+			switch late := began.Sub(one.expires) > expiryLag; {
+			case err != nil:
+			case late, !one.left.IsZero() && began.Sub(one.left) > groupsHold:
+				p.users.strangef("person %d is let in at %s: %s", one.number, pl.name, when)
+			}
+		}
+	}
 }
 
 // lookAfter does what people do whose services wait for them: everybody is in the group again and

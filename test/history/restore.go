@@ -67,7 +67,8 @@ type restored struct {
 	began time.Time
 	// at is when etcd was restored; zero before.
 	at time.Time
-	// standing are the services that nothing but a person's decision may end: uids by cluster/service.
+	// standing are the services that nothing but a person's decision may end or change: uid and
+	// generation by cluster/service.
 	standing map[string]string
 }
 
@@ -189,15 +190,15 @@ func (p *player) standing(ordered map[string]bool) map[string]string {
 		sim.Settle()
 		for _, name := range sim.Services() {
 			if view, _ := sim.Service(name); view.Annotations[oscar.AnnotationUID] != "" && !ordered[id+"/"+name] {
-				out[id+"/"+name] = view.Annotations[oscar.AnnotationUID]
+				out[id+"/"+name] = view.Annotations[oscar.AnnotationUID] + " of generation " + view.Annotations[oscar.AnnotationGeneration]
 			}
 		}
 	}
 	return out
 }
 
-// untouched demands, when a restore was the last that happened, that nothing was ended or made
-// again by itself.
+// untouched demands, when a restore was the last that happened, that nothing was ended or overwritten by
+// itself.
 func (p *player) untouched() {
 	p.t.Helper()
 	last := p.plan.Steps[len(p.plan.Steps)-1]
