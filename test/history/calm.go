@@ -40,7 +40,7 @@ func (c *calm) disturbs(f Fault) string {
 			return ""
 		}
 		return f.On
-	case faultCut, faultDeaf, faultDelay, faultBreak, faultHang:
+	case faultCut, faultDeaf, faultDelay, faultLag, faultBreak, faultHang:
 		at := f.On
 		if at == world.HostEtcd {
 			at = f.To

@@ -30,6 +30,9 @@ type Fault struct {
 	// After, when set, is what the OSCAR of On's cluster is asked for when the fault begins: it waits
 	// for that.
 	After oscarsim.Op `json:"after,omitempty"`
+	// Read says that the fault begins when the cluster's OSCAR is asked for a service after that, and
+	// has been heard: what a syncer then reads is read, and what it writes is not written yet.
+	Read bool `json:"read,omitempty"`
 }
 
 // String is one line.
@@ -46,6 +49,9 @@ func (f Fault) String() string {
 	}
 	if f.After != "" {
 		out += " at the next " + f.After
+	}
+	if f.Read {
+		out += " that was read back"
 	}
 	if f.Amount != 0 {
 		out += fmt.Sprintf(" by %v", f.Amount)
@@ -66,6 +72,7 @@ const (
 	faultCut     = "cut"
 	faultDeaf    = "cut one way"
 	faultDelay   = "delay"
+	faultLag     = "lag"
 	faultBreak   = "break"
 	faultHang    = "hang"
 	faultClock   = "wrong clock of"

@@ -259,17 +259,31 @@ func (p *player) faults(ctx context.Context) {
 
 // comes waits for what a fault comes after; false when that does not happen.
 func (p *player) comes(ctx context.Context, f Fault) bool {
-	if f.After == "" {
-		return true
+	var awaited []oscarsim.Op
+	if f.After != "" {
+		awaited = append(awaited, f.After)
 	}
-	select {
-	case <-p.clusterOf(f.On).Sim.Next(f.After):
-		return true
-	case <-time.After(localWait):
-	case <-ctx.Done():
+	if f.Read {
+		awaited = append(awaited, oscarsim.OpGet)
 	}
-	return false
+	for _, op := range awaited {
+		select {
+		case <-p.clusterOf(f.On).Sim.Next(op):
+		case <-time.After(localWait):
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+	if f.Read {
+		// OSCAR's answer takes one way, and so does the question to etcd.
+		<-time.After(2 * (p.plan.Shape.Delay + wireDelay))
+	}
+	return true
 }
+
+// wireDelay is what a world adds to the delay of a plan.
+const wireDelay = 200 * time.Microsecond
 
 // take marks a host as down; false when it is so already.
 func (p *player) take(host string) bool {
@@ -303,6 +317,8 @@ func (p *player) begin(ctx context.Context, f Fault) (mend func()) {
 		return p.net.AddRule(f.On, f.To, wire.Rule{Cut: true})
 	case faultDelay:
 		return p.net.AddRule(f.On, f.To, wire.Rule{Delay: f.Amount / 2, Jitter: f.Amount})
+	case faultLag:
+		return p.net.AddRule(f.On, f.To, wire.Rule{Delay: f.Amount})
 	case faultBreak:
 		return p.net.AddRule(f.On, f.To, wire.Rule{Break: f.Probability})
 	case faultHang:

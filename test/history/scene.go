@@ -38,7 +38,7 @@ func (d *drawer) scenes() {
 			rng: rng, plan: d.plan, at: time.Duration(rng.Int64N(int64(d.length))), client: sceneClient + i,
 			service: freeServices + i, first: sceneEvents * (i + 1), on: rng.IntN(d.plan.Shape.Clusters),
 		}
-		pick(rng, s.nameTaken, s.placeTaken, s.dataStays, s.unlisted, s.lateCreate, s.silentMember, s.lateReport, s.lateReport, s.jobInDoubt, s.jobInDoubt, s.edited)()
+		pick(rng, s.nameTaken, s.placeTaken, s.placeTaken, s.dataStays, s.unlisted, s.lateCreate, s.silentMember, s.lateReport, s.lateReport, s.jobInDoubt, s.jobInDoubt, s.edited)()
 	}
 }
 
@@ -124,7 +124,9 @@ func (s *scene) silentMember() {
 // lateReport: what a syncer reports after it has created or deleted a service reaches etcd when its
 // session is over.
 func (s *scene) lateReport() {
-	s.fault(0, s.trap(pick(s.rng, oscarsim.OpCreate, oscarsim.OpDelete)))
+	f := s.trap(pick(s.rng, oscarsim.OpCreate, oscarsim.OpDelete))
+	f.Read = f.Kind != faultKill && s.rng.IntN(4) > 0
+	s.fault(0, f)
 	s.free(time.Second, freeCreate)
 	s.free(s.between(time.Minute, 2*time.Minute), freeDelete)
 }
@@ -132,8 +134,11 @@ func (s *scene) lateReport() {
 // trap is a fault of the syncer that begins when its OSCAR is asked for something, and outlasts its
 // session.
 func (s *scene) trap(op oscarsim.Op) Fault {
-	f := Fault{Kind: pick(s.rng, faultDeaf, faultDeaf, faultCut, faultFreeze, faultKill), On: hostSyncer(s.on), After: op, For: s.between(35*time.Second, 4*time.Minute)}
-	if f.Kind == faultDeaf || f.Kind == faultCut {
+	f := Fault{Kind: pick(s.rng, faultLag, faultLag, faultLag, faultDeaf, faultCut, faultFreeze, faultKill), On: hostSyncer(s.on), After: op, For: s.between(55*time.Second, 4*time.Minute)}
+	switch f.Kind {
+	case faultLag:
+		f.To, f.Amount = world.HostEtcd, s.between(35*time.Second, 50*time.Second)
+	case faultDeaf, faultCut:
 		f.To = world.HostEtcd
 	}
 	return f
@@ -147,7 +152,7 @@ func (s *scene) jobInDoubt() {
 	}
 	f := s.trap(oscarsim.OpJob)
 	if s.rng.IntN(2) == 0 {
-		f.Kind, f.To = faultKill, ""
+		f.Kind, f.To, f.Amount = faultKill, "", 0
 	}
 	s.fault(0, f)
 	for range 2 + s.rng.IntN(5) {

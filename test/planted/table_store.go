@@ -12,8 +12,8 @@ func ofTheStore() []defect {
 		one(
 			"whether a write was applied is not found out",
 			"store/update.go",
-			"case ok && kv.ModRevision > last.Revision && requestID(kv.Value) == a.update.RequestID:",
-			"case ok && kv.ModRevision < 0:",
+			"kv, ok := now.KV(a.update.Marker)\n\tswitch {",
+			"kv, ok := now.KV(a.update.Marker)\n\tif now.Revision > 0 {\n\t\treturn 0, false, nil\n\t}\n\tswitch {",
 		),
 		one(
 			"a mirror that was interrupted stays so",
