@@ -136,7 +136,8 @@ func newPlayer(t *testing.T, plan Plan) *player {
 			c.Workload = &oscarsim.Workload{Seed: plan.Seed, Min: time.Second, Max: 2 * time.Minute, Fails: 0.05}
 			c.Nodes = []oscarsim.Node{{Name: "node", CPU: int64(shape.Slots) * 1000, Memory: 64 << 30}}
 		},
-		Etcd: p.quota,
+		Middleware: func(next http.Handler) http.Handler { return p.watch(p.canaries.watch(next)) },
+		Etcd:       p.quota,
 		Store: func(c *store.Config) {
 			c.DialOptions = append(c.DialOptions, grpc.WithChainUnaryInterceptor(p.checkFirst))
 		},
