@@ -21,6 +21,8 @@ type fakeSyncer struct {
 	cluster  string
 	identity *seal.Identity
 	session  *store.Session
+	// parts says that it announces to read parts.
+	parts bool
 
 	mu     sync.Mutex
 	answer func(service string, d *record.Desired) *record.Observed
@@ -153,7 +155,7 @@ func (p *fakeSyncer) run(ctx context.Context) {
 
 func (p *fakeSyncer) connect() {
 	s, err := p.store.OpenSession(p.t.Context(), store.SessionConfig{
-		Key: record.SessionKey(p.cluster), Record: record.Session{V: record.Version, Instance: "fakeSyncer"}, TTL: 30 * time.Second,
+		Key: record.SessionKey(p.cluster), Record: record.Session{V: record.Version, Instance: "fakeSyncer", Parts: p.parts}, TTL: 30 * time.Second,
 	})
 	if err != nil {
 		p.t.Fatal(err)

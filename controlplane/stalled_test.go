@@ -51,12 +51,19 @@ func (s *stall) pass(at string) {
 // specs are the keys of everything that is staged before it is referred to.
 func (w *world) staged() []string {
 	w.t.Helper()
-	return slices.DeleteFunc(w.keys(record.Root), func(key string) bool { return record.ParseKey(key).Kind != record.KindSpec })
+	return slices.DeleteFunc(w.keys(record.Root), func(key string) bool {
+		kind := record.ParseKey(key).Kind
+		return kind != record.KindSpec && kind != record.KindPart
+	})
 }
 
 // named says whether a desired record names a spec.
 func (w *world) named(spec string) bool {
 	ref := record.ParseKey(spec)
+	if ref.Kind == record.KindPart {
+		_, err := w.store.Get(w.t.Context(), record.FederationKey(ref.Name))
+		return err == nil
+	}
 	d, ok := w.desired(ref.Cluster, ref.Name)
 	return ok && d.Spec == ref.Name+"/"+ref.Rest
 }

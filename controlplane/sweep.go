@@ -49,7 +49,7 @@ func (c *ControlPlane) sweepOnce(ctx context.Context, suspects map[string]int64)
 	if err = errors.Join(err, c.Clusters.SweepRemoved(ctx), c.Requests.TrimAudit(ctx), c.Jobs.Sweep(ctx)); err != nil {
 		return err
 	}
-	prefixes := []string{record.HistoryPrefix, record.SecretsPrefix}
+	prefixes := []string{record.HistoryPrefix, record.SecretsPrefix, record.PartsPrefix}
 	var tokens []string
 	c.state.Read(func(v *view.View) {
 		for cluster := range v.Nodes.All() {
@@ -69,10 +69,10 @@ func (c *ControlPlane) sweepOnce(ctx context.Context, suspects map[string]int64)
 		if err != nil {
 			return err
 		}
+		if items, err = c.Federations.Unreferenced(ctx, items); err != nil {
+			return err
+		}
 		for _, kv := range items {
-			if c.Federations.Referenced(kv.Key) {
-				continue
-			}
 			seen[kv.Key] = kv.ModRevision
 			if suspects[kv.Key] == kv.ModRevision {
 				again = append(again, kv)

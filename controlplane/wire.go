@@ -84,7 +84,7 @@ func (c *ControlPlane) wire(counters *request.Counters, meter *access.Meter) err
 // one request needs.
 func notMirrored(key string) bool {
 	switch record.ParseKey(key).Kind {
-	case record.KindSpec, record.KindHistory, record.KindSecrets, record.KindRequest, record.KindTokens, record.KindJoin, record.KindAudit,
+	case record.KindSpec, record.KindPart, record.KindHistory, record.KindSecrets, record.KindRequest, record.KindTokens, record.KindJoin, record.KindAudit,
 		record.KindEvent, record.KindAssignedEvent, record.KindOfferedEvent, record.KindDecision:
 		return true
 	}

@@ -37,6 +37,8 @@ type world struct {
 	clusters map[string]*fakeSyncer
 	// stop ends the control plane that the world began with.
 	stop func()
+	// parts says that the syncers of clusters that are added read parts.
+	parts bool
 }
 
 // newWorld starts a control plane with clusters a, b and c that do as they are told.
@@ -128,7 +130,7 @@ func runUntilEnd(t *testing.T, fn func(context.Context)) (stop func()) {
 
 func (w *world) addCluster(id string) *fakeSyncer {
 	w.t.Helper()
-	p := &fakeSyncer{t: w.t, store: w.store, cluster: id, identity: newIdentity(w.t), answer: yes}
+	p := &fakeSyncer{t: w.t, store: w.store, cluster: id, identity: newIdentity(w.t), answer: yes, parts: w.parts}
 	w.clusters[id] = p
 	if _, err := w.Clusters.Register(w.t.Context(), admin, clusters.Spec{ClusterID: id, Endpoint: "https://" + id + ".example.org", SSLVerify: true}); err != nil {
 		w.t.Fatal(err)

@@ -184,13 +184,33 @@ func (s *Syncer) terms(ctx context.Context) error {
 	return nil
 }
 
+// readsParts says whether the control plane may send parts here: this version reads them, and
+// etcd answers one. Where there is no guard before it, it refuses.
+func (s *Syncer) readsParts(ctx context.Context) (bool, error) {
+	if s.cfg.Forms.Reads < record.FormParts {
+		return false, nil
+	}
+	_, err := s.cluster.Store.Get(ctx, record.PartKey("probe", record.NewPartName()))
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return true, nil
+	case errors.Is(err, store.ErrDenied):
+		return false, nil
+	}
+	return false, err
+}
+
 // work opens a session and works in it. leads says whether no other syncer may write
 // to this OSCAR at this moment.
 func (s *Syncer) work(ctx context.Context, leads func() bool) error {
+	parts, err := s.readsParts(ctx)
+	if err != nil {
+		return err
+	}
 	lease, err := s.cluster.Store.OpenSession(ctx, store.SessionConfig{
 		Key: record.SessionKey(s.cluster.ID),
 		Record: record.Session{V: record.Version, Instance: s.cluster.Instance, Version: s.cfg.version(),
-			Forms: s.cfg.Forms, StartedAt: record.At(s.cluster.Now())},
+			Forms: s.cfg.Forms, StartedAt: record.At(s.cluster.Now()), Parts: parts},
 		TTL:    s.cfg.SessionTTL,
 		Logger: s.cluster.Log,
 	})

@@ -64,6 +64,7 @@ func proposalOf(f record.Federation) Proposal {
 	next.RequestID, next.By, next.Topology, next.Delegation, next.Drift = c.RequestID, c.By, c.Topology, c.Delegation, c.Drift
 	next.ReschedulerThreshold = c.ReschedulerThreshold
 	next.Visibility, next.AllowedUsers, next.Prefetch, next.Members = c.Visibility, c.AllowedUsers, c.Prefetch, c.Members
+	next.Parts = c.Parts
 	return NewProposal(next, c.Specs)
 }
 

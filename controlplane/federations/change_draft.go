@@ -43,7 +43,7 @@ type ChangeDraft struct {
 // error about the edited definition it also returns the draft.
 func (c *Controller) DraftChange(ctx context.Context, id Change, p view.MemberRef, fn Edit) (*ChangeDraft, error) {
 	resolve := id.Resolve
-	old, err := c.WithSecrets(ctx, p.Rec)
+	old, known, err := c.current(ctx, p.Rec)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, c.withoutDefinition(ctx, p)
 	}
@@ -84,6 +84,7 @@ func (c *Controller) DraftChange(ctx context.Context, id Change, p view.MemberRe
 	d.Next = nextGeneration(sit, s, g, id.Claim.RequestID, resolve)
 	d.Next.By = id.Caller.Subject
 	r := c.Renderer(s, g, d.Next)
+	r.known = known
 	attempt := record.NewUID() // what another attempt of this request has written stays as it is
 	r.Name = func(service, uid string) string {
 		return record.ChangedSpecName(service, uid, d.Next.Generation, attempt)
@@ -172,6 +173,7 @@ func (c *Controller) renderChange(r *Renderer, d *ChangeDraft) (all []gate.Place
 	if err != nil {
 		return nil, err
 	}
+	d.Next.Parts, d.before = r.Parts()
 	for _, one := range made {
 		desired := one.Desired
 		all = append(all, desired)

@@ -11,28 +11,38 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
-	"github.com/oscarfed/oscarfed/store/seal"
 )
 
 // WithSecrets is the present definition, with its secrets.
 func (c *Controller) WithSecrets(ctx context.Context, f *record.Federation) (*oscar.Service, error) {
-	public, err := c.Definition(ctx, f)
+	s, _, err := c.current(ctx, f)
+	return s, err
+}
+
+// current is the present definition, with its secrets, and what its replicas share of it; nil
+// when they share nothing.
+func (c *Controller) current(ctx context.Context, f *record.Federation) (*oscar.Service, *shared, error) {
+	kv, err := c.store.Get(ctx, record.HistoryKey(f.UID, f.Generation))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	kv, err := c.store.Get(ctx, record.SecretsKey(f.UID, f.Generation))
+	g, known, err := c.generationOf(ctx, kv)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	if kv, err = c.store.Get(ctx, record.SecretsKey(f.UID, f.Generation)); err != nil {
+		return nil, nil, err
 	}
 	sealed, err := store.Decode[record.Secrets](kv)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	patch, err := c.identity.Open(sealed.Sealed, seal.Header{Purpose: purposeDefinition, UID: f.UID, Generation: f.Generation}, c.cfg.Now())
+	patch, err := c.openSecrets(ctx, f, sealed, known)
 	if err != nil {
-		return nil, fmt.Errorf("open the secrets of federation %s: %w", f.UID, err)
+		return nil, nil, fmt.Errorf("open the secrets of federation %s: %w", f.UID, err)
 	}
-	return merge(public, patch)
+	s, err := merge(g.Service, patch)
+	return s, known, err
 }
 
 func merge(public *oscar.Service, patch []byte) (*oscar.Service, error) {

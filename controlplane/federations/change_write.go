@@ -178,7 +178,7 @@ func proposed(d *ChangeDraft, request string) record.Federation {
 		ReschedulerThreshold: d.Next.ReschedulerThreshold,
 		Visibility:           d.Next.Visibility, AllowedUsers: d.Next.AllowedUsers, Prefetch: d.Next.Prefetch,
 		Members: d.Next.Members, Specs: d.specs, ProposedAt: record.At(d.Sit.Now), Deadline: *d.Added[0].Rec.Deadline, Request: request,
-		Epoch: d.Next.Epoch,
+		Epoch: d.Next.Epoch, Parts: d.Next.Parts,
 	}
 	return next
 }

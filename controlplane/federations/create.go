@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -81,7 +82,8 @@ func (c *Controller) tryAccept(ctx context.Context, caller identity.Caller, req 
 	if err := c.createAsPlanned(caller, req, d); err != nil {
 		return nil, nil, c.unlessKnown(ctx, q, err) // what has the name may be this very request
 	}
-	release, err := c.requests.Reserve(caller, d.Fed.Owner, gate.BytesThrough(d.Fed, d.Desired, d.Before...))
+	before := slices.Concat(d.parts, d.Before)
+	release, err := c.requests.Reserve(caller, d.Fed.Owner, gate.BytesThrough(d.Fed, d.Desired, before...))
 	if err != nil {
 		return nil, nil, c.unlessKnown(ctx, q, err)
 	}
@@ -89,7 +91,7 @@ func (c *Controller) tryAccept(ctx context.Context, caller identity.Caller, req 
 	if err := c.requests.MayKeep(q); err != nil {
 		return nil, nil, c.unlessKnown(ctx, q, err)
 	}
-	if err := c.Stage(ctx, d.Before); err != nil {
+	if err := c.Stage(ctx, before); err != nil {
 		return nil, nil, err
 	}
 	c.gate.Fail("after_specs")
@@ -160,6 +162,8 @@ type Draft struct {
 	Desired  []gate.Placed
 	// Before has the records that are written before transaction A refers to them.
 	Before []gate.Staged
+	// parts are written before those.
+	parts []gate.Staged
 	// hold is the order to keep the refresh token; nil without one.
 	hold *gate.Staged
 }
@@ -238,6 +242,7 @@ func (c *Controller) draft(r *Renderer, token tokens.Given) (*Draft, error) {
 		return nil, err
 	}
 	d.Before = append(d.Before, records...)
+	d.Fed.Parts, d.parts = r.Parts()
 	return d, nil
 }
 

@@ -43,7 +43,10 @@ func (c *Controller) History(ctx context.Context, caller identity.Caller, servic
 	}
 	out := []Generation{}
 	for _, kv := range items {
-		g, err := generationOf(kv)
+		g, _, err := c.generationOf(ctx, kv)
+		if errors.Is(err, store.ErrNotFound) {
+			continue // it is kept no more since it was listed
+		}
 		if err != nil {
 			return nil, fault.Crossing(err)
 		}
@@ -56,20 +59,25 @@ func (c *Controller) History(ctx context.Context, caller identity.Caller, servic
 	return out, nil
 }
 
-func generationOf(kv store.KV) (Generation, error) {
+// generationOf reads one generation, and what its replicas share of it.
+func (c *Controller) generationOf(ctx context.Context, kv store.KV) (Generation, *shared, error) {
 	h, err := store.Decode[record.History](kv)
 	if err != nil {
-		return Generation{}, err
+		return Generation{}, nil, err
 	}
-	n, err := strconv.ParseInt(record.ParseKey(kv.Key).Rest, 10, 64)
+	ref := record.ParseKey(kv.Key)
+	n, err := strconv.ParseInt(ref.Rest, 10, 64)
 	if err != nil {
-		return Generation{}, &store.CorruptError{Key: kv.Key, Err: err}
+		return Generation{}, nil, &store.CorruptError{Key: kv.Key, Err: err}
 	}
-	s, violations := oscar.ParseService(h.Service)
-	if len(violations) > 0 {
-		return Generation{}, &store.CorruptError{Key: kv.Key, Err: violations[0]}
+	s, known, err := submitted(ctx, c.store.Get, ref.Name, h)
+	if err != nil {
+		if !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrUnavailable) {
+			err = &store.CorruptError{Key: kv.Key, Err: err}
+		}
+		return Generation{}, nil, err
 	}
-	return Generation{Generation: n, By: h.By, RequestID: h.RequestID, ChangedAt: h.ChangedAt.Time, Service: s}, nil
+	return Generation{Generation: n, By: h.By, RequestID: h.RequestID, ChangedAt: h.ChangedAt.Time, Service: s}, known, nil
 }
 
 // Rollback makes an older generation's definition the next one, in one change. The
@@ -101,7 +109,7 @@ func (c *Controller) Rollback(ctx context.Context, caller identity.Caller, servi
 	if err != nil {
 		return nil, fault.Crossing(err)
 	}
-	g, err := generationOf(kv)
+	g, _, err := c.generationOf(ctx, kv)
 	if err != nil {
 		return nil, fault.Crossing(err)
 	}

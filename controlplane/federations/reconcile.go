@@ -122,12 +122,13 @@ func putDecision(n decide.Decision, s view.Situation, v store.View, tx *store.Tx
 			tx.Delete(record.HistoryKey(old.UID, g))
 		}
 		tx.Delete(record.SecretsKey(old.UID, old.Generation))
+		tx.DeletePrefix(record.PartsOfPrefix(old.UID))
 		// The order to the holder of the refresh token outlives it, until it is carried out.
 		tokens.Drop(&old, tx)
 	case n.Fed != nil:
 		tx.Put(key, n.Fed)
 		tx.Touch(key)
-		if n.Fed.Phase != record.PhasePreparing && n.Fed.Phase != record.PhaseApplying && n.Fed.Phase != record.PhaseReady {
+		if over(n.Fed.Phase) {
 			tx.Delete(record.SecretsKey(old.UID, old.Generation))
 			tokens.Drop(&old, tx)
 		}

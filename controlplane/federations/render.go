@@ -15,6 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/topology"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/parts"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
 )
@@ -43,6 +44,13 @@ type Renderer struct {
 	recipients map[string]seal.Recipient
 	// alive are the clusters whose syncers are connected.
 	alive map[string]bool
+	// mayShare says that all instances read parts, and readsParts has the clusters whose syncers
+	// do. known is what the generation before shares; nil without one.
+	mayShare   bool
+	readsParts map[string]bool
+	known      *shared
+	// shared is what the replicas share; nil when each has all of its own.
+	shared *shared
 	// services lists, by cluster, the services that the federation has had there until now,
 	// including deleted ones.
 	services map[string][]string
@@ -52,15 +60,18 @@ type Renderer struct {
 func (c *Controller) Renderer(s *oscar.Service, g *topology.Graph, fed record.Federation) *Renderer {
 	r := &Renderer{
 		cp: c, service: s, graph: g, fed: fed, recipients: map[string]seal.Recipient{}, alive: map[string]bool{},
-		minio: map[string]string{}, services: map[string][]string{},
+		minio: map[string]string{}, services: map[string][]string{}, readsParts: map[string]bool{},
 	}
 	r.Name = func(service, uid string) string { return record.SpecName(service, uid, fed.Generation) }
 	r.origin.ClusterID = g.Nodes[0].Member.ClusterID
 	c.state.Read(func(v *view.View) {
-		r.meta = *v.Meta
+		r.meta, r.mayShare = *v.Meta, v.AllRead(record.FormParts)
 		for _, n := range g.Nodes {
 			r.recipients[n.Member.ClusterID] = v.SealsTo(n.Member.ClusterID)
 			r.alive[n.Member.ClusterID] = v.Alive(n.Member.ClusterID)
+			if v.ReadsParts(n.Member.ClusterID) {
+				r.readsParts[n.Member.ClusterID] = true
+			}
 			r.minio[n.Member.ClusterID] = v.MinioOf(n.Member.ClusterID).MinioEndpoint
 		}
 		if reg, ok := v.Clusters.Lookup(r.origin.ClusterID); ok {
@@ -112,6 +123,9 @@ type Made struct {
 // Replicas renders the members that are replicas, in their order. Sealing takes most of the
 // time, so it runs on all processors.
 func (r *Renderer) Replicas(members []record.Member) ([]Made, error) {
+	if err := r.share(); err != nil {
+		return nil, err
+	}
 	all := make([]Made, len(members))
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
@@ -134,26 +148,20 @@ func (r *Renderer) Replicas(members []record.Member) ([]Made, error) {
 // cluster that gets it and to the control plane.
 func (r *Renderer) replica(i int, m record.Member) (Made, error) {
 	token := r.cp.tokens.ServiceToken(m.UID)
-	public, patch, err := r.template.Render(i, topology.Mark{
+	mark := topology.Mark{
 		UID: m.UID, Generation: r.fed.Generation, Federation: r.fed.UID, Epoch: r.fed.Epoch, ControlPlane: r.meta.ControlPlane, Token: token,
-	})
+	}
+	public, patch, err := r.template.Render(i, mark)
 	if err != nil {
 		return Made{}, fmt.Errorf("render %s/%s: %w", m.ClusterID, m.ServiceName, err)
-	}
-	raw, err := json.Marshal(public)
-	if err != nil {
-		return Made{}, fmt.Errorf("write %s/%s: %w", m.ClusterID, m.ServiceName, err)
-	}
-	sealed, err := r.cp.sealer.Seal(seal.Header{
-		Purpose: PurposeSpec, Cluster: m.ClusterID, UID: m.UID, Generation: r.fed.Generation,
-	}, patch, r.cp.sealer.Own(), r.recipients[m.ClusterID])
-	if err != nil {
-		return Made{}, fmt.Errorf("seal %s/%s: %w", m.ClusterID, m.ServiceName, err)
 	}
 	name := r.Name(m.ServiceName, m.UID)
 	what := Rendered{At: m, Public: public, Patch: patch, Sees: view.Sees(r.graph, i), Origin: r.originOf(i)}
 	what.Left, what.leftBy = r.left(m, public)
-	spec := record.Spec{V: record.Version, Owner: r.fed.Owner, Service: raw, Sealed: sealed, Left: what.Left, LeftBy: what.leftBy, Origin: what.Origin, VolumeGoes: topology.VolumeGoes(r.service)}
+	spec := record.Spec{V: record.Version, Owner: r.fed.Owner, Left: what.Left, LeftBy: what.leftBy, Origin: what.Origin, VolumeGoes: topology.VolumeGoes(r.service)}
+	if err := r.fill(&spec, i, mark, what); err != nil {
+		return Made{}, fmt.Errorf("write %s/%s: %w", m.ClusterID, m.ServiceName, err)
+	}
 	desired := &record.Desired{
 		V: record.Version, Intent: record.IntentPrepare, Federation: r.fed.UID, GroupID: r.fed.GroupID, UID: m.UID,
 		Generation: r.fed.Generation, RequestID: r.fed.RequestID, Owner: r.fed.Owner, Drift: r.fed.Drift,
@@ -167,27 +175,48 @@ func (r *Renderer) replica(i int, m record.Member) (Made, error) {
 	}, nil
 }
 
+// fill enters what a replica's OSCAR is sent: what differs from what the replicas share, where
+// its syncer reads parts. Its secrets are sealed to the cluster that gets it and to the control
+// plane.
+func (r *Renderer) fill(spec *record.Spec, i int, mark topology.Mark, what Rendered) (err error) {
+	h := seal.Header{Purpose: PurposeSpec, Cluster: what.At.ClusterID, UID: mark.UID, Generation: mark.Generation}
+	to := []seal.Recipient{r.cp.sealer.Own(), r.recipients[what.At.ClusterID]}
+	if r.shared == nil || !r.readsParts[what.At.ClusterID] {
+		if spec.Service, err = what.Public.MarshalJSON(); err != nil {
+			return err
+		}
+		spec.Sealed, err = r.cp.sealer.Seal(h, what.Patch, to...)
+		return err
+	}
+	changes, secrets, err := r.template.Changes(i, mark)
+	if err != nil {
+		return err
+	}
+	h.Purpose = parts.PurposeSpec
+	spec.Parts, spec.Changes = r.shared.names(), changes
+	spec.Sealed, err = r.seal(h, secrets, to...)
+	return err
+}
+
 // DefinitionRecords are the records that the control plane itself keeps of a definition: the
 // public part without secrets, and the secrets sealed to the control plane alone.
 func (r *Renderer) DefinitionRecords() ([]gate.Staged, error) {
 	public, patch := oscar.SplitSecrets(r.service)
-	raw, err := json.Marshal(public)
+	raw, err := public.MarshalJSON()
 	if err != nil {
 		return nil, fmt.Errorf("write the submitted service: %w", err)
 	}
-	sealed, err := r.cp.sealer.Seal(seal.Header{
-		Purpose: purposeDefinition, UID: r.fed.UID, Generation: r.fed.Generation,
-	}, patch, r.cp.sealer.Own())
+	history := record.History{V: record.Version, Owner: r.fed.Owner, RequestID: r.fed.RequestID, By: r.fed.By, ChangedAt: r.fed.ChangedAt}
+	if err := r.history(&history, raw); err != nil {
+		return nil, fmt.Errorf("write the submitted service: %w", err)
+	}
+	secrets, err := r.secrets(patch)
 	if err != nil {
 		return nil, fmt.Errorf("seal the submitted secrets: %w", err)
 	}
 	return []gate.Staged{
-		{Key: record.HistoryKey(r.fed.UID, r.fed.Generation), Rec: record.History{
-			V: record.Version, Owner: r.fed.Owner, RequestID: r.fed.RequestID, By: r.fed.By, ChangedAt: r.fed.ChangedAt, Service: raw,
-		}},
-		{Key: record.SecretsKey(r.fed.UID, r.fed.Generation), Rec: record.Secrets{
-			V: record.Version, Owner: r.fed.Owner, Generation: r.fed.Generation, Sealed: sealed,
-		}},
+		{Key: record.HistoryKey(r.fed.UID, r.fed.Generation), Rec: history},
+		{Key: record.SecretsKey(r.fed.UID, r.fed.Generation), Rec: secrets},
 	}, nil
 }
 

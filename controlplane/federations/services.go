@@ -12,6 +12,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/parts"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -115,34 +116,78 @@ func (c *Controller) Definition(ctx context.Context, f *record.Federation) (*osc
 	if err != nil {
 		return nil, err
 	}
-	return definitionIn(kv)
+	return definitionIn(ctx, c.store.Get, kv)
 }
 
 // EachDefinition is Definition for many federations at a time. fn is not called for a
 // federation without such a generation; it receives the error of a definition that cannot be
 // read.
 func (c *Controller) EachDefinition(ctx context.Context, feds []*record.Federation, fn func(*record.Federation, *oscar.Service, error) error) error {
-	keys, of := make([]string, len(feds)), make(map[string]*record.Federation, len(feds))
-	for i, f := range feds {
-		keys[i] = record.HistoryKey(f.UID, f.Generation)
-		of[keys[i]] = f
+	for some := range slices.Chunk(feds, definitionsAtOnce) {
+		if err := c.eachOf(ctx, some, fn); err != nil {
+			return err
+		}
 	}
-	return c.store.Each(ctx, keys, func(kv store.KV) error {
-		s, err := definitionIn(kv)
-		return fn(of[kv.Key], s, err)
-	})
+	return nil
 }
 
-func definitionIn(kv store.KV) (*oscar.Service, error) {
+// definitionsAtOnce is how many histories are held while what they share is read.
+const definitionsAtOnce = 64
+
+func (c *Controller) eachOf(ctx context.Context, feds []*record.Federation, fn func(*record.Federation, *oscar.Service, error) error) error {
+	var keys, named []string
+	of, there, found := map[string]*record.Federation{}, []store.KV{}, map[string]store.KV{}
+	for _, f := range feds {
+		key := record.HistoryKey(f.UID, f.Generation)
+		keys, of[key] = append(keys, key), f
+	}
+	err := c.store.Each(ctx, keys, func(kv store.KV) error {
+		there = append(there, kv)
+		if h, err := store.Decode[record.History](kv); err == nil {
+			for _, name := range h.Parts {
+				named = append(named, record.PartKey(of[kv.Key].UID, name))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = c.store.Each(ctx, named, func(kv store.KV) error {
+		found[kv.Key] = kv
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	get := func(_ context.Context, key string) (store.KV, error) {
+		if kv, ok := found[key]; ok {
+			return kv, nil
+		}
+		return store.KV{}, store.ErrNotFound
+	}
+	for _, kv := range there {
+		s, err := definitionIn(ctx, get, kv)
+		if errors.Is(err, store.ErrNotFound) {
+			continue // a newer generation has taken its place
+		}
+		if err := fn(of[kv.Key], s, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func definitionIn(ctx context.Context, get parts.Get, kv store.KV) (*oscar.Service, error) {
 	h, err := store.Decode[record.History](kv)
 	if err != nil {
 		return nil, err
 	}
-	s, violations := oscar.ParseService(h.Service)
-	if len(violations) > 0 {
-		return nil, &store.CorruptError{Key: kv.Key, Err: fmt.Errorf("%s: %s", violations[0].Path, violations[0].Message)}
+	s, _, err := submitted(ctx, get, record.ParseKey(kv.Key).Name, h)
+	if err != nil && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrUnavailable) {
+		return nil, &store.CorruptError{Key: kv.Key, Err: err}
 	}
-	return s, nil
+	return s, err
 }
 
 // shown is a replica's view of the definition.

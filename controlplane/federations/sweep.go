@@ -2,6 +2,8 @@ package federations
 
 import (
 	"context"
+	"encoding/json"
+	"slices"
 
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/view"
@@ -26,10 +28,11 @@ func (c *Controller) SweepStaged(ctx context.Context, items []store.KV) error {
 	if err := c.gate.Shows(ctx, res.Revision); err != nil {
 		return err
 	}
-	for _, kv := range items {
-		if c.Referenced(kv.Key) {
-			continue
-		}
+	unreferenced, err := c.Unreferenced(ctx, items)
+	if err != nil {
+		return err
+	}
+	for _, kv := range unreferenced {
 		if err := c.gate.DeleteAsRead(ctx, kv); err != nil {
 			return err
 		}
@@ -37,8 +40,94 @@ func (c *Controller) SweepStaged(ctx context.Context, items []store.KV) error {
 	return nil
 }
 
-// Referenced says whether a living record refers to a spec, a history, secrets or tokens.
-func (c *Controller) Referenced(key string) bool {
+// Unreferenced are those of the specs, histories, secrets, parts and tokens that no living record
+// refers to. For parts of federations that live it reads the records that may name them.
+func (c *Controller) Unreferenced(ctx context.Context, items []store.KV) (out []store.KV, err error) {
+	named := map[string]map[string]bool{}
+	for _, kv := range items {
+		if c.referenced(kv.Key) {
+			continue
+		}
+		ref := record.ParseKey(kv.Key)
+		if ref.Kind == record.KindPart {
+			names, read := named[ref.Name]
+			if !read {
+				if names, err = c.namedParts(ctx, ref.Name); err != nil {
+					return nil, err
+				}
+				named[ref.Name] = names
+			}
+			if names[ref.Rest] {
+				continue
+			}
+		}
+		out = append(out, kv)
+	}
+	return out, nil
+}
+
+// namedParts are the parts that the records of a living federation name: its history, its
+// secrets, and the specs of its replicas.
+func (c *Controller) namedParts(ctx context.Context, uid string) (map[string]bool, error) {
+	out := map[string]bool{}
+	var specs []string
+	living := false
+	c.state.Read(func(v *view.View) {
+		f, ok := v.Federations.Lookup(uid)
+		if living = ok; !ok {
+			return
+		}
+		members := slices.Concat(f.Rec.Members, f.Rec.Leaving)
+		if f.Rec.Change != nil {
+			members = append(members, f.Rec.Change.Members...)
+			for _, m := range members {
+				if spec := f.Rec.Change.Specs[m.UID]; spec != "" {
+					specs = append(specs, record.SpecKey(m.ClusterID, spec))
+				}
+			}
+		}
+		for _, m := range members {
+			if d := v.Desired(m.ClusterID, m.ServiceName).Rec; d != nil && d.Federation == uid && d.Spec != "" {
+				specs = append(specs, record.SpecKey(m.ClusterID, d.Spec))
+			}
+		}
+	})
+	if !living {
+		return out, nil
+	}
+	take := func(kv store.KV) error {
+		var rec struct {
+			Part  string   `json:"part"`
+			Parts []string `json:"parts"`
+		}
+		if err := json.Unmarshal(kv.Value, &rec); err != nil {
+			return &store.CorruptError{Key: kv.Key, Err: err}
+		}
+		for _, name := range append(rec.Parts, rec.Part) {
+			out[name] = true
+		}
+		return nil
+	}
+	for _, prefix := range []string{record.HistoryPrefix, record.SecretsPrefix} {
+		items, err := c.store.ListKeys(ctx, prefix+uid+"/")
+		if err != nil {
+			return nil, err
+		}
+		for _, kv := range items {
+			specs = append(specs, kv.Key)
+		}
+	}
+	return out, c.store.Each(ctx, specs, take)
+}
+
+// over says that a federation in a phase has no secrets any more.
+func over(p record.Phase) bool {
+	return p != record.PhasePreparing && p != record.PhaseApplying && p != record.PhaseReady
+}
+
+// referenced says whether a living record refers to a spec, a history, secrets, tokens, or a
+// part of a present or next generation.
+func (c *Controller) referenced(key string) bool {
 	ref := record.ParseKey(key)
 	found := false
 	c.state.Read(func(v *view.View) {
@@ -49,6 +138,9 @@ func (c *Controller) Referenced(key string) bool {
 			f := v.Federations.Get(ref.Name).Rec
 			found = f != nil && f.Phase != record.PhaseDeleting && f.Phase != record.PhaseRollingBack && !f.Phase.Result() &&
 				v.OnCluster.Has(ref.Cluster, ref.Name)
+		case record.KindPart:
+			f := v.Federations.Get(ref.Name).Rec
+			found = f != nil && !over(f.Phase) && (slices.Contains(f.Parts, ref.Rest) || f.Change != nil && slices.Contains(f.Change.Parts, ref.Rest))
 		case record.KindSpec:
 			d := v.Desired(ref.Cluster, ref.Name)
 			found = d.Rec != nil && (d.Rec.Spec == ref.Name+"/"+ref.Rest || v.Proposed(d.Rec, ref.Name+"/"+ref.Rest))

@@ -33,9 +33,11 @@ func bytesOf(records ...Staged) int64 {
 		sum += len(r.Key)
 		switch rec := r.Rec.(type) {
 		case record.Spec: // the large ones are not encoded for this
-			sum += len(rec.Service) + len(rec.Sealed) + 512
+			sum += len(rec.Service) + len(rec.Changes) + len(rec.Sealed) + 512
 		case record.History:
-			sum += len(rec.Service) + 512
+			sum += len(rec.Service) + len(rec.Changes) + 512
+		case record.Part:
+			sum += len(rec.Service) + len(rec.Piece) + len(rec.Sealed) + 256
 		case record.Secrets:
 			sum += len(rec.Sealed) + 512
 		default:

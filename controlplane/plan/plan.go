@@ -19,7 +19,6 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
-	"github.com/oscarfed/oscarfed/store/seal"
 )
 
 // Request is a definition to plan.
@@ -148,7 +147,7 @@ func (c *Planner) sent(ctx context.Context, sit view.Situation) (map[string]fede
 			if !ok {
 				return nil, gate.ErrStale // a newer generation has taken its place
 			}
-			if out[r.At.UID], err = c.openSpec(kv, r); err != nil {
+			if out[r.At.UID], err = c.openSpec(ctx, kv, r); err != nil {
 				return nil, err
 			}
 		}
@@ -157,20 +156,21 @@ func (c *Planner) sent(ctx context.Context, sit view.Situation) (map[string]fede
 }
 
 // openSpec reads one spec, with the secrets that are sealed to the control plane too.
-func (c *Planner) openSpec(kv store.KV, r view.ReplicaState) (federations.Rendered, error) {
+func (c *Planner) openSpec(ctx context.Context, kv store.KV, r view.ReplicaState) (federations.Rendered, error) {
 	spec, err := store.Decode[record.Spec](kv)
 	if err != nil {
 		return federations.Rendered{}, err
 	}
-	public, violations := oscar.ParseService(spec.Service)
-	if len(violations) > 0 {
-		return federations.Rendered{}, &store.CorruptError{Key: kv.Key, Err: violations[0]}
+	service, patch, err := c.federations.OpenSpec(ctx, r.At.ClusterID, r.Desired, spec)
+	if errors.Is(err, store.ErrNotFound) {
+		err = gate.ErrStale // a newer generation has taken its place
 	}
-	patch, err := c.identity.Open(spec.Sealed, seal.Header{
-		Purpose: federations.PurposeSpec, Cluster: r.At.ClusterID, UID: r.At.UID, Generation: r.Desired.Generation,
-	}, c.cfg.Now())
 	if err != nil {
 		return federations.Rendered{}, err
+	}
+	public, violations := oscar.ParseService(service)
+	if len(violations) > 0 {
+		return federations.Rendered{}, &store.CorruptError{Key: kv.Key, Err: violations[0]}
 	}
 	return federations.Rendered{At: r.At, Public: public, Patch: json.RawMessage(patch), Left: spec.Left, Origin: spec.Origin, Sees: r.Desired.Sees}, nil
 }

@@ -264,6 +264,8 @@ func (c *Controller) commitBack(ctx context.Context, req ResolveRequest, owner s
 	if err != nil {
 		return err
 	}
+	names, shared := r.Parts()
+	fed.Parts = names
 	d := &federations.Draft{Fed: fed, Fence: fence}
 	for _, one := range all {
 		o := lives[one.Desired.Cluster+"/"+one.Desired.Service]
@@ -273,7 +275,7 @@ func (c *Controller) commitBack(ctx context.Context, req ResolveRequest, owner s
 		}
 		d.Desired, d.Before = append(d.Desired, one.Desired), append(d.Before, one.Spec)
 	}
-	if err := c.federations.Stage(ctx, slices.Concat(d.Before, records)); err != nil {
+	if err := c.federations.Stage(ctx, slices.Concat(shared, d.Before, records)); err != nil {
 		return err
 	}
 	return c.commitLost(ctx, d)

@@ -117,7 +117,7 @@ func (u *usage) count(ref record.Ref, kv store.KV) {
 	var of *account
 	what := useDefinitions
 	switch ref.Kind {
-	case record.KindFederation, record.KindSpec, record.KindHistory, record.KindSecrets, record.KindDesiredService, record.KindDeleted:
+	case record.KindFederation, record.KindSpec, record.KindPart, record.KindHistory, record.KindSecrets, record.KindDesiredService, record.KindDeleted:
 		of = u.account(ownerIn(kv.Value))
 	case record.KindRequest:
 		if digits, ok := requestOwner(kv.Key); ok {

@@ -111,6 +111,38 @@ func (t *Template) Render(i int, m Mark) (public *oscar.Service, patch json.RawM
 	return &out, json.RawMessage(secrets + "}"), nil
 }
 
+// Common is what the nodes have in common: the public part, on which Changes makes what Render
+// is, and the secrets, but for the tokens, as a merge patch.
+func (t *Template) Common() (public *oscar.Service, secrets json.RawMessage) {
+	return t.public, json.RawMessage("{" + t.patch + "}")
+}
+
+// Changes is Render as merge patches on Common.
+func (t *Template) Changes(i int, m Mark) (public, secrets json.RawMessage, err error) {
+	whole, _, err := t.Render(i, m)
+	if err != nil {
+		return nil, nil, err
+	}
+	annotations := map[string]string{}
+	for key, value := range whole.Annotations {
+		if had, ok := t.public.Annotations[key]; !ok || had != value {
+			annotations[key] = value
+		}
+	}
+	changes := map[string]any{"name": whole.Name, "cluster_id": whole.ClusterID, "annotations": annotations}
+	if whole.Federation.Topology != t.public.Federation.Topology {
+		changes["federation"] = map[string]any{"topology": whole.Federation.Topology}
+	}
+	if len(whole.Clusters) > 0 {
+		changes["clusters"] = whole.Clusters
+	}
+	if public, err = json.Marshal(changes); err != nil {
+		return nil, nil, fmt.Errorf("render: %w", err)
+	}
+	secrets, err = json.Marshal(map[string]string{"token": m.Token})
+	return public, secrets, err
+}
+
 // dropHiddenProvider removes a minio.default that OSCAR itself answered, as in a
 // definition that was read and is sent back: with the origin annotations and an
 // endpoint, a worker's OSCAR would use that one instead of its own.

@@ -15,6 +15,8 @@ func (v *View) apply(key string, kv store.KV, exists bool) {
 		if m, ok := decode[record.Meta](v, kv, exists); ok {
 			v.Meta, v.news.Meta = m, m
 		}
+	case record.KindInstance:
+		set(v, v.Instances.m, ref.Name, kv, exists)
 	case record.KindFence:
 		v.Fence = kv.ModRevision
 		v.news.Clusters[""] = true

@@ -8,9 +8,11 @@ import (
 // View is the store at one revision. Functions that read the state receive it, and it is valid
 // only while they run. Its records are shared: a reader changes none.
 type View struct {
-	Revision    int64
-	Meta        *record.Meta
-	Fence       int64
+	Revision int64
+	Meta     *record.Meta
+	Fence    int64
+	// Instances are those of the control plane that run.
+	Instances   Table[string, Versioned[record.Instance]]
 	Clusters    Table[string, Versioned[record.Cluster]]
 	Federations Table[string, Versioned[record.Federation]]
 	Names       Table[string, string]
@@ -37,7 +39,7 @@ type View struct {
 
 func newView() View {
 	return View{
-		Clusters: TableOf(map[string]Versioned[record.Cluster]{}), Federations: TableOf(map[string]Versioned[record.Federation]{}),
+		Instances: TableOf(map[string]Versioned[record.Instance]{}), Clusters: TableOf(map[string]Versioned[record.Cluster]{}), Federations: TableOf(map[string]Versioned[record.Federation]{}),
 		Names: TableOf(map[string]string{}), Marked: TableOf(map[string]Location{}), Nodes: Nodes{map[string]*Node{}},
 		Named: newIndex[string, string](), OnCluster: newIndex[string, string](),
 		Deleted: TableOf(map[string]Versioned[record.Deleted]{}), DeletedOf: newIndex[string, string](),
@@ -89,6 +91,21 @@ func (v *View) Epoch() string {
 func (v *View) Alive(cluster string) bool {
 	n := v.Nodes.m[cluster]
 	return n != nil && n.Session.Rec != nil
+}
+
+// AllRead says whether every instance of the control plane has announced that it reads a form.
+func (v *View) AllRead(form int) bool {
+	for _, i := range v.Instances.m {
+		if i.Rec.Reads < form {
+			return false
+		}
+	}
+	return true
+}
+
+// ReadsParts says whether the syncer of a cluster is connected and reads parts.
+func (v *View) ReadsParts(cluster string) bool {
+	return v.Alive(cluster) && v.Nodes.m[cluster].Session.Rec.Parts
 }
 
 // Desired is the desired record of a service on a cluster.

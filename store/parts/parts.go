@@ -106,6 +106,22 @@ func (s *Set) Open(key string, now time.Time) ([]byte, error) {
 	return k.Open(s.sealed, seal.Header{Purpose: PurposePart, UID: s.Secret}, now)
 }
 
+// OpenOne reads and opens one part with secrets.
+func OpenOne(ctx context.Context, get Get, federation, name, key string, now time.Time) ([]byte, error) {
+	if !record.IsPartName(name) {
+		return nil, fmt.Errorf("%w: %q is no name of a part", ErrUnusable, name)
+	}
+	kv, err := get(ctx, record.PartKey(federation, name))
+	if err != nil {
+		return nil, fmt.Errorf("part: %w", err)
+	}
+	part, err := store.Decode[record.Part](kv)
+	if err != nil {
+		return nil, err
+	}
+	return (&Set{Secret: name, sealed: part.Sealed}).Open(key, now)
+}
+
 // Part is a part that is to be written.
 type Part struct {
 	Name string

@@ -126,4 +126,6 @@ type Session struct {
 	StartedAt Time   `json:"started_at"`
 	// Forms are those of the syncer; zero of one that does not announce them.
 	Forms
+	// Parts says that the syncer reads parts, and that its way to etcd lets it.
+	Parts bool `json:"parts,omitempty"`
 }

@@ -80,6 +80,8 @@ type Federation struct {
 	// RetryAfter in seconds goes with the code unavailable.
 	RetryAfter int `json:"retry_after,omitempty"`
 
+	// Parts name the parts of the present generation.
+	Parts []string `json:"parts,omitempty"`
 	// Change waits for the votes of the members that it adds.
 	Change *Change `json:"change,omitempty"`
 	// Leaving are removed members whose tombstones are not acknowledged yet.
@@ -112,6 +114,8 @@ type Change struct {
 	Request string `json:"request,omitempty"`
 	// Specs names the rendered services of the members that stay, by uid.
 	Specs map[string]string `json:"specs"`
+	// Parts name those of the next generation.
+	Parts []string `json:"parts,omitempty"`
 	// ProposedAt and Deadline are by one clock: what counts is how far they are apart.
 	ProposedAt Time `json:"proposed_at,omitzero"`
 	Deadline   Time `json:"deadline"`

@@ -14,7 +14,10 @@ type Forms struct {
 }
 
 // OwnForms are those of this version: the one place where they are.
-func OwnForms() Forms { return Forms{Reads: 1, Writes: 1} }
+func OwnForms() Forms { return Forms{Reads: FormParts, Writes: FormParts} }
+
+// FormParts is the form with parts: specs, histories and secrets may name some.
+const FormParts = 2
 
 // Minimum is what a program must read and write to work with a store; 0 stands for 1.
 type Minimum struct {

@@ -2,12 +2,14 @@ package definition
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/oscarfed/oscarfed/syncer/session"
 
 	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/parts"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -78,6 +80,21 @@ func (c *Cache) ownMinIO() string {
 	return self.MinioEndpoint
 }
 
+// parts reads the parts that a spec names; nil for none.
+func (c *Cache) parts(ctx context.Context, d *record.Desired, spec *record.Spec) (*parts.Set, error) {
+	if len(spec.Parts) == 0 {
+		return nil, nil
+	}
+	set, err := parts.Read(ctx, c.cluster.Store.Get, d.Federation, spec.Parts)
+	switch {
+	case errors.Is(err, store.ErrDenied):
+		return nil, fmt.Errorf("%w: etcd refuses its parts, as one without a gateway does: %w", ErrSpec, err)
+	case errors.Is(err, parts.ErrUnusable):
+		return nil, fmt.Errorf("%w: %w", ErrSpec, err)
+	}
+	return set, err
+}
+
 // Open opens the spec that a desired record points to; nil for a record
 // without one.
 func (c *Cache) Open(ctx context.Context, service string, d *record.Desired) (*Definition, error) {
@@ -100,7 +117,11 @@ func (c *Cache) Open(ctx context.Context, service string, d *record.Desired) (*D
 	if UsersService(d) { // whatever the spec says: the keys would be MinIO's root keys
 		at = StorageFor(spec.Origin, c.localURL, c.ownMinIO())
 	}
-	def, err := open(c.cluster.Identity, c.cluster.ID, d, spec, at, c.cluster.Now())
+	set, err := c.parts(ctx, d, spec)
+	if err != nil {
+		return nil, err
+	}
+	def, err := open(c.cluster.Identity, c.cluster.ID, d, spec, set, at, c.cluster.Now())
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/store/parts"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer/manager"
@@ -49,28 +50,56 @@ type Definition struct {
 // ErrSpec says that a spec is not what a control plane writes.
 var ErrSpec = errors.New("spec is not usable")
 
+// join is the public part of a spec, the merge patches on it, and of them the one with the
+// secrets that are sealed to us. set is nil for a spec without parts.
+func join(id *seal.Identity, cluster string, d *record.Desired, spec *record.Spec, set *parts.Set, now time.Time) (body []byte, patches [][]byte, secrets []byte, err error) {
+	h := seal.Header{Purpose: purposeSpec, Cluster: cluster, UID: d.UID, Generation: d.Generation}
+	if set == nil {
+		if spec.Sealed == "" {
+			return spec.Service, nil, nil, nil
+		}
+		secrets, err = id.Open(spec.Sealed, h, now)
+		return spec.Service, [][]byte{secrets}, secrets, err
+	}
+	h.Purpose = parts.PurposeSpec
+	sealed, err := id.Open(spec.Sealed, h, now)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	var own record.SealedChanges
+	if json.Unmarshal(sealed, &own) != nil { // whose error could quote what it read
+		return nil, nil, nil, fmt.Errorf("%w: the changes in %q cannot be read", ErrSpec, d.Spec)
+	}
+	common, err := set.Open(own.Key, now)
+	if errors.Is(err, parts.ErrUnusable) {
+		return nil, nil, nil, fmt.Errorf("%w: %w", ErrSpec, err)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if secrets, err = oscar.MergePatch(common, own.Changes); err != nil {
+		return nil, nil, nil, err
+	}
+	return set.Texts[0], append(slices.Clone(set.Texts[1:]), spec.Changes, secrets), secrets, nil
+}
+
 // open joins the public part of a spec with what is sealed to us, and with the
 // storage that its jobs are to use.
-func open(id *seal.Identity, cluster string, d *record.Desired, spec *record.Spec, at *Storage, now time.Time) (*Definition, error) {
-	body := []byte(spec.Service)
-	var patch []byte
-	if spec.Sealed != "" {
-		var err error
-		patch, err = id.Open(spec.Sealed, seal.Header{Purpose: purposeSpec, Cluster: cluster, UID: d.UID, Generation: d.Generation}, now)
-		if err != nil {
-			return nil, err
-		}
-		if body, err = oscar.MergePatch(body, patch); err != nil {
-			return nil, err
-		}
+func open(id *seal.Identity, cluster string, d *record.Desired, spec *record.Spec, set *parts.Set, at *Storage, now time.Time) (*Definition, error) {
+	body, patches, patch, err := join(id, cluster, d, spec, set, now)
+	if err != nil {
+		return nil, err
 	}
 	if at != nil {
 		storage, err := at.patch()
 		if err != nil {
 			return nil, err
 		}
-		if body, err = oscar.MergePatch(body, storage); err != nil {
-			return nil, err
+		patches = append(patches, storage)
+	}
+	if len(patches) > 0 {
+		if body, err = oscar.MergePatch(body, patches...); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrSpec, err) // which has no value of any
 		}
 	}
 	def := &Definition{Service: &oscar.Service{}, Left: spec.Left, leavers: spec.LeftBy, origin: spec.Origin, Storage: at, VolumeGoes: spec.VolumeGoes}
@@ -78,7 +107,6 @@ func open(id *seal.Identity, cluster string, d *record.Desired, spec *record.Spe
 	if json.Unmarshal(body, &def.fields) != nil || json.Unmarshal(body, def.Service) != nil {
 		return nil, fmt.Errorf("%w: %q is no service", ErrSpec, d.Spec)
 	}
-	var err error
 	if def.Compare, err = DecodeObject(body); err != nil {
 		return nil, err
 	}

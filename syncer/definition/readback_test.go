@@ -1,7 +1,9 @@
 package definition
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"strings"
 	"testing"
@@ -9,6 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/parts"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer/manager"
@@ -144,7 +148,7 @@ func newDefinition(t *testing.T, service, patch string) (*Definition, *record.De
 		t.Fatal(err)
 	}
 	d := desired(record.IntentApply, func(d *record.Desired) { d.Mark = record.Mark("secret-token") })
-	def, err := open(id, "c", d, &record.Spec{Service: json.RawMessage(service), Sealed: sealed, Left: []string{"left"}}, nil, now)
+	def, err := open(id, "c", d, &record.Spec{Service: json.RawMessage(service), Sealed: sealed, Left: []string{"left"}}, nil, nil, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +209,7 @@ func TestDefinitionOfAnotherIsRefused(t *testing.T) {
 		"token":      sealTo(ours, `{"token":"another"}`),
 		"type":       sealTo(ours, `{"token":"secret-token","input":"none"}`),
 	} {
-		if _, err := open(id, "c", d, spec, nil, now); err == nil {
+		if _, err := open(id, "c", d, spec, nil, nil, now); err == nil {
 			t.Errorf("a spec with another %s was accepted", name)
 		} else if strings.Contains(err.Error(), "secret-token") || strings.Contains(err.Error(), "another\"") {
 			t.Errorf("%s: the error holds the token: %v", name, err)
@@ -236,5 +240,83 @@ func TestDetachedBody(t *testing.T) {
 		t.Errorf("OSCAR would delete the users' buckets: %s", body)
 	case s.Owner != "cluster_admin" || s.Namespace != "" || len(s.Clusters) > 0 || len(s.Federation.Members) > 0:
 		t.Errorf("sends what it must not: %s", body)
+	}
+}
+
+// partsOf is the spec of a replica that shares its definition, and the parts.
+func partsOf(t *testing.T, id *seal.Identity, key seal.Key, own string) (*record.Spec, *parts.Set) {
+	t.Helper()
+	written := map[string]record.Part{}
+	spec := &record.Spec{Changes: json.RawMessage(`{"name":"s","memory":null}`)}
+	secret, made, err := parts.Secrets("", []byte(`{"environment":{"secrets":{"K":"secret-value"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := append(parts.Text("", []byte(`{"name":"common","memory":"1Gi","script":"long"}`)), parts.Text("", []byte(`{"cpu":"2"}`))...)
+	for _, p := range append(texts, secret) {
+		written[record.PartKey("fed", p.Name)] = p.Rec
+		spec.Parts = append(spec.Parts, p.Name)
+	}
+	if key == (seal.Key{}) {
+		key = made
+	}
+	payload := own
+	if payload == "" {
+		payload = `{"key":"` + key.Secret() + `","changes":{"token":"secret-token"}}`
+	}
+	spec.Sealed, err = seal.Seal(seal.Header{Purpose: parts.PurposeSpec, Cluster: "c", UID: uid, Generation: 2}, []byte(payload), id.Recipient())
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := parts.Read(t.Context(), func(_ context.Context, key string) (store.KV, error) {
+		value, err := record.Encode(written[key])
+		return store.KV{Key: key, Value: value}, err
+	}, "fed", spec.Parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec, set
+}
+
+func TestADefinitionThatIsShared(t *testing.T) {
+	_, d, id := newDefinition(t, `{"name":"s"}`, `{"token":"secret-token"}`)
+	spec, set := partsOf(t, id, seal.Key{}, "")
+	def, err := open(id, "c", d, spec, set, nil, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := def.Body(nil, true, false, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"name":"s"`, `"script":"long"`, `"cpu":"2"`, `"token":"secret-token"`, `"K":"secret-value"`} {
+		if !strings.Contains(string(body), want) {
+			t.Errorf("body %s\nlacks %s", body, want)
+		}
+	}
+	if strings.Contains(string(body), "memory") {
+		t.Errorf("body %s\nhas what this replica is not sent", body)
+	}
+	if got := manager.Scrub("x secret-value y secret-token z", def.Secrets...); got != "x *** y *** z" {
+		t.Errorf("scrubbed %q", got)
+	}
+	for name, c := range map[string]struct {
+		key  seal.Key
+		own  string
+		want error
+	}{
+		"key":   {key: seal.NewKey(), want: seal.ErrUndecryptable},
+		"text":  {own: `{"key":"secret-token"}`, want: ErrSpec},
+		"form":  {own: `secret-token`, want: ErrSpec},
+		"token": {own: `{"key":"` + seal.NewKey().Secret() + `","changes":{}}`, want: seal.ErrUndecryptable},
+	} {
+		spec, set := partsOf(t, id, c.key, c.own)
+		if _, err := open(id, "c", d, spec, set, nil, now); !errors.Is(err, c.want) || strings.Contains(err.Error(), "secret-token") {
+			t.Errorf("with another %s: %v", name, err)
+		}
+	}
+	// A version that does not know parts refuses the spec for its purpose.
+	if _, err := open(id, "c", d, spec, nil, nil, now); !errors.Is(err, seal.ErrMismatch) {
+		t.Errorf("taken for a spec without parts: %v", err)
 	}
 }

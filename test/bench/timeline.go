@@ -79,7 +79,7 @@ func (o *observer) watchCreate(ctx context.Context) (*timeline, error) {
 func stagedOnly(events []seen) bool {
 	for _, e := range events {
 		switch record.ParseKey(e.key).Kind {
-		case record.KindSpec, record.KindHistory, record.KindSecrets:
+		case record.KindSpec, record.KindPart, record.KindHistory, record.KindSecrets:
 		default:
 			return false
 		}

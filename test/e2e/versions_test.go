@@ -101,7 +101,7 @@ func TestAnOldVersionWritesIntoAStoreOfTheNext(t *testing.T) {
 
 		w.Cluster(c).Stop()
 		late := w.Cluster(c).NewSyncer()
-		if got := endsWith(t, late.Run); !strings.Contains(got, "this syncer is too old: the store is written in form 2") {
+		if got := endsWith(t, late.Run); !strings.Contains(got, "this syncer is too old: the store is written in form 3") {
 			t.Errorf("an older syncer ends with %q", got)
 		}
 		w.Cluster(c).Start(func(cfg *syncer.Config) { cfg.Forms = next })
@@ -139,7 +139,7 @@ func straggle(t *testing.T, w *world.World) func(t *testing.T) {
 	}
 	return func(t *testing.T) {
 		t.Helper()
-		if got := endsWith(t, func(context.Context) error { return <-ended }); !strings.Contains(got, "this control plane is too old: the store is written in form 2") {
+		if got := endsWith(t, func(context.Context) error { return <-ended }); !strings.Contains(got, "this control plane is too old: the store is written in form 3") {
 			t.Errorf("it ends with %q", got)
 		}
 		_, err := st.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {

@@ -72,6 +72,13 @@ func (c *checker) submittedIsKept(f *record.Federation, generation int64, secret
 		c.violatef(RuleAtomic, key, "the submitted secrets of generation %d are not in the store", generation)
 	case !secrets && e != nil:
 		c.violatef(RuleAtomic, e.kv.Key, "the submitted secrets are kept although federation %s is %s", f.UID, f.Phase)
+	case as[record.Secrets](e) != nil && as[record.Secrets](e).Part != "":
+		c.partsAreThere(f.UID, e.kv.Key, as[record.Secrets](e).Part)
+	}
+	for g := int64(1); g <= generation; g++ {
+		if h := as[record.History](c.now(record.HistoryKey(f.UID, g))); h != nil {
+			c.partsAreThere(f.UID, record.HistoryKey(f.UID, g), h.Parts...)
+		}
 	}
 }
 
@@ -215,6 +222,10 @@ func (c *checker) isOf(f *record.Federation, m record.Member, d *record.Desired,
 		c.violatef(RuleAtomic, key, "its spec is %q, not that of uid %s and generation %d", d.Spec, m.UID, d.Generation)
 	case c.now(placeOf(m).specKey(d)) == nil:
 		c.violatef(RuleAtomic, key, "its spec %s is not in the store", d.Spec)
+	default:
+		if spec := as[record.Spec](c.now(placeOf(m).specKey(d))); spec != nil {
+			c.partsAreThere(f.UID, placeOf(m).specKey(d), spec.Parts...)
+		}
 	}
 }
 

@@ -220,7 +220,7 @@ func (c *checker) federationsOf(ch *change) []string {
 		}
 	case record.KindName:
 		out = slices.AppendSeq(out, maps.Keys(c.named[name{ch.ref.Owner, ch.ref.Name}]))
-	case record.KindHistory, record.KindSecrets:
+	case record.KindHistory, record.KindSecrets, record.KindPart:
 		out = append(out, ch.ref.Name)
 	case record.KindCluster:
 		out = append(out, c.standingOn(ch.ref.Cluster)...)

@@ -25,6 +25,10 @@ func oursStep(c *checker) {
 					c.specIsIts(ch, d)
 				}
 			}
+		case record.KindPart:
+			if ch.old != nil && ch.now != nil && !bytes.Equal(ch.old.kv.Value, ch.now.kv.Value) {
+				c.violatef(RuleOurs, ch.key, "a part was changed, which other records name")
+			}
 		case record.KindSpec:
 			if ch.old != nil && ch.now != nil && !bytes.Equal(ch.old.kv.Value, ch.now.kv.Value) {
 				c.violatef(RuleOurs, ch.key, "a rendered service was changed: another one needs another generation")
@@ -73,7 +77,11 @@ func (c *checker) specIsIts(ch *change, d *record.Desired) {
 		} `json:"federation"`
 	}
 	key := at.specKey(d)
-	if err := json.Unmarshal(spec.Service, &s); err != nil {
+	service, whole := c.joined(d.Federation, spec.Service, spec.Parts, spec.Changes)
+	if !whole {
+		return // promise 1
+	}
+	if err := json.Unmarshal(service, &s); err != nil {
 		c.violatef(RuleOurs, key, "the rendered service cannot be read: %v", err)
 		return
 	}

@@ -53,6 +53,10 @@ func (c *checker) sealed(ch *change) {
 	switch rec := ch.now.rec.(type) {
 	case *record.Spec:
 		check("sealed", rec.Sealed)
+	case *record.Part:
+		if rec.Sealed != "" {
+			check("sealed", rec.Sealed)
+		}
 	case *record.Secrets:
 		check("sealed", rec.Sealed)
 	case *record.Tokens:

@@ -1,0 +1,263 @@
+package federations
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/store/parts"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+)
+
+// shared is what the records of one generation share: what all replicas of the federation are
+// sent alike.
+type shared struct {
+	// texts name the parts that text is made of. Those in first are the whole that base is; a
+	// change that leaves most of it writes a merge patch on it.
+	texts, first []string
+	text, base   []byte
+	// secret names the part with the secrets, which key opens; empty for none.
+	secret, key string
+	secrets     []byte
+	// write has the parts that are not in the store yet.
+	write []parts.Part
+}
+
+// noSecrets is the merge patch of a definition without secrets.
+const noSecrets = "{}"
+
+// share makes what all replicas of a definition share, and takes of the generation before what
+// has stayed. known is nil without one.
+func share(text, secrets []byte, owner string, known *shared) (*shared, error) {
+	out := &shared{text: text, secrets: secrets}
+	if err := out.takeText(owner, known); err != nil {
+		return nil, err
+	}
+	switch {
+	case string(secrets) == noSecrets:
+	case known != nil && known.secret != "" && bytes.Equal(secrets, known.secrets):
+		out.secret, out.key = known.secret, known.key
+	default:
+		part, key, err := parts.Secrets(owner, secrets)
+		if err != nil {
+			return nil, fmt.Errorf("seal the secrets of the replicas: %w", err)
+		}
+		out.secret, out.key = part.Name, key.Secret()
+		out.write = append(out.write, part)
+	}
+	return out, nil
+}
+
+// takeText finds or makes the parts of the text.
+func (s *shared) takeText(owner string, known *shared) error {
+	add := func(text []byte) (names []string) {
+		for _, p := range parts.Text(owner, text) {
+			names = append(names, p.Name)
+			s.write = append(s.write, p)
+		}
+		return names
+	}
+	if known != nil && bytes.Equal(s.text, known.text) {
+		s.texts, s.first, s.base = known.texts, known.first, known.base
+		return nil
+	}
+	if known != nil {
+		patch, ok, err := oscar.MakePatch(known.base, s.text)
+		if err != nil {
+			return err
+		}
+		if ok && len(patch) <= len(s.text)/2 {
+			s.first, s.base = known.first, known.base
+			s.texts = slices.Clone(known.first)
+			if string(patch) != noSecrets {
+				s.texts = append(s.texts, add(patch)...)
+			}
+			return nil
+		}
+	}
+	s.first, s.base = add(s.text), s.text
+	s.texts = s.first
+	return nil
+}
+
+// names are those of all parts.
+func (s *shared) names() []string {
+	if s == nil {
+		return nil
+	}
+	if s.secret == "" {
+		return s.texts
+	}
+	return append(slices.Clone(s.texts), s.secret)
+}
+
+// staged are the parts that are to be written before a record names them.
+func (s *shared) staged(federation string) (out []gate.Staged) {
+	if s == nil {
+		return nil
+	}
+	for _, p := range s.write {
+		out = append(out, gate.Staged{Key: record.PartKey(federation, p.Name), Rec: p.Rec})
+	}
+	return out
+}
+
+// seal is the envelope beside the parts, around the secrets of one record that differ.
+func (r *Renderer) seal(h seal.Header, changes json.RawMessage, recipients ...seal.Recipient) (string, error) {
+	payload, err := record.Encode(record.SealedChanges{Key: r.shared.key, Changes: changes})
+	if err != nil {
+		return "", err
+	}
+	return r.cp.sealer.Seal(h, payload, recipients...)
+}
+
+// share makes what the replicas share, when every instance and a syncer among them reads parts.
+func (r *Renderer) share() error {
+	if !r.mayShare || len(r.readsParts) == 0 {
+		return nil
+	}
+	service, secrets := r.template.Common()
+	text, err := service.MarshalJSON()
+	if err != nil {
+		return fmt.Errorf("write what the replicas share: %w", err)
+	}
+	r.shared, err = share(text, secrets, r.fed.Owner, r.known)
+	return err
+}
+
+// Parts are the names of the parts that the rendered records name, and those that are to be
+// written before them.
+func (r *Renderer) Parts() (names []string, staged []gate.Staged) {
+	return r.shared.names(), r.shared.staged(r.fed.UID)
+}
+
+// history is the service as it was submitted, in place of the whole by what differs where the
+// replicas share it.
+func (r *Renderer) history(h *record.History, raw []byte) error {
+	if r.shared != nil {
+		changes, ok, err := oscar.MakePatch(r.shared.text, raw)
+		if err != nil {
+			return err
+		}
+		if ok {
+			h.Parts, h.Changes = r.shared.texts, changes
+			return nil
+		}
+	}
+	h.Service = raw
+	return nil
+}
+
+// secrets are those of the submitted service, sealed to the control plane alone.
+func (r *Renderer) secrets(patch []byte) (record.Secrets, error) {
+	out := record.Secrets{V: record.Version, Owner: r.fed.Owner, Generation: r.fed.Generation}
+	h := seal.Header{Purpose: purposeDefinition, UID: r.fed.UID, Generation: r.fed.Generation}
+	var err error
+	if r.shared != nil && r.shared.secret != "" {
+		changes, ok, err := oscar.MakePatch(r.shared.secrets, patch)
+		if err != nil {
+			return out, err
+		}
+		if ok {
+			h.Purpose, out.Part = parts.PurposeDefinition, r.shared.secret
+			out.Sealed, err = r.seal(h, changes, r.cp.sealer.Own())
+			return out, err
+		}
+	}
+	out.Sealed, err = r.cp.sealer.Seal(h, patch, r.cp.sealer.Own())
+	return out, err
+}
+
+// submitted is the service of a generation as it was submitted, without secrets, and what it
+// shares with its replicas; nil for one of its own.
+func submitted(ctx context.Context, get parts.Get, federation string, h *record.History) (*oscar.Service, *shared, error) {
+	raw, known := []byte(h.Service), (*shared)(nil)
+	if len(h.Parts) > 0 {
+		set, err := parts.Read(ctx, get, federation, h.Parts)
+		if err != nil {
+			return nil, nil, err
+		}
+		known = &shared{texts: h.Parts, first: set.First, base: set.Texts[0], text: set.Texts[0]}
+		if len(set.Texts) > 1 {
+			if known.text, err = oscar.MergePatch(set.Texts[0], set.Texts[1:]...); err != nil {
+				return nil, nil, err
+			}
+		}
+		if raw, err = oscar.MergePatch(known.text, h.Changes); err != nil {
+			return nil, nil, err
+		}
+	}
+	s, violations := oscar.ParseService(raw)
+	if len(violations) > 0 {
+		return nil, nil, fmt.Errorf("%s: %s", violations[0].Path, violations[0].Message)
+	}
+	return s, known, nil
+}
+
+// openSecrets is the merge patch with the secrets of a generation. Those that its replicas share
+// are entered into known, which may be nil.
+func (c *Controller) openSecrets(ctx context.Context, f *record.Federation, sealed *record.Secrets, known *shared) ([]byte, error) {
+	h := seal.Header{Purpose: purposeDefinition, UID: f.UID, Generation: f.Generation}
+	if sealed.Part == "" {
+		return c.identity.Open(sealed.Sealed, h, c.cfg.Now())
+	}
+	h.Purpose = parts.PurposeDefinition
+	payload, err := c.identity.Open(sealed.Sealed, h, c.cfg.Now())
+	if err != nil {
+		return nil, err
+	}
+	common, own, err := c.openShared(ctx, f.UID, sealed.Part, payload)
+	if err != nil {
+		return nil, err
+	}
+	if known != nil {
+		known.secret, known.key, known.secrets = sealed.Part, own.Key, common
+	}
+	return oscar.MergePatch(common, own.Changes)
+}
+
+// openShared reads what an envelope beside parts holds, and opens the part that it has the key of.
+func (c *Controller) openShared(ctx context.Context, federation, part string, payload []byte) ([]byte, *record.SealedChanges, error) {
+	var own record.SealedChanges
+	if json.Unmarshal(payload, &own) != nil { // whose error could quote what it read
+		return nil, nil, fmt.Errorf("%w: its changes cannot be read", parts.ErrUnusable)
+	}
+	common, err := parts.OpenOne(ctx, c.store.Get, federation, part, own.Key, c.cfg.Now())
+	return common, &own, err
+}
+
+// OpenSpec is what a replica's OSCAR is sent, without secrets, and the merge patch with these.
+func (c *Controller) OpenSpec(ctx context.Context, cluster string, d *record.Desired, spec *record.Spec) (service, patch []byte, err error) {
+	h := seal.Header{Purpose: PurposeSpec, Cluster: cluster, UID: d.UID, Generation: d.Generation}
+	if len(spec.Parts) == 0 {
+		patch, err = c.identity.Open(spec.Sealed, h, c.cfg.Now())
+		return spec.Service, patch, err
+	}
+	h.Purpose = parts.PurposeSpec
+	payload, err := c.identity.Open(spec.Sealed, h, c.cfg.Now())
+	if err != nil {
+		return nil, nil, err
+	}
+	var own record.SealedChanges
+	if json.Unmarshal(payload, &own) != nil { // whose error could quote what it read
+		return nil, nil, fmt.Errorf("%w: its changes cannot be read", parts.ErrUnusable)
+	}
+	set, err := parts.Read(ctx, c.store.Get, d.Federation, spec.Parts)
+	if err != nil {
+		return nil, nil, err
+	}
+	common, err := set.Open(own.Key, c.cfg.Now())
+	if err != nil {
+		return nil, nil, err
+	}
+	if service, err = oscar.MergePatch(set.Texts[0], append(slices.Clone(set.Texts[1:]), spec.Changes)...); err != nil {
+		return nil, nil, err
+	}
+	patch, err = oscar.MergePatch(common, own.Changes)
+	return service, patch, err
+}
