@@ -77,6 +77,7 @@ func playPlans(t *testing.T) {
 		passed := t.Run(fmt.Sprint("seed-", plan.Seed), func(t *testing.T) {
 			result := play(t, plan)
 			outcome.Revisions, outcome.Jobs, outcome.Virtual = result.Revisions, result.Jobs, result.Virtual
+			outcome.Transitions = result.Transitions
 		})
 		outcome.Broken, outcome.Real = !passed, time.Since(began)
 		if err := json.NewEncoder(out).Encode(outcome); err != nil {

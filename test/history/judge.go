@@ -47,6 +47,7 @@ func (p *player) judge() {
 		return
 	}
 	p.jobs()
+	p.try()
 	p.unread()
 	p.owned()
 	p.intact()
@@ -182,15 +183,20 @@ func (p *player) different(ctx context.Context) (open []string) {
 
 // replica is the uid of the replica that is wanted at a place.
 func (p *player) replica(ctx context.Context, cluster, service string) (string, error) {
-	kv, err := p.w.Store.Get(ctx, record.DesiredServiceKey(cluster, service))
-	if err != nil {
-		return "", err
-	}
-	d, err := store.Decode[record.Desired](kv)
+	d, err := p.desired(ctx, cluster, service)
 	if err != nil {
 		return "", err
 	}
 	return d.UID, nil
+}
+
+// desired is what is desired at a place.
+func (p *player) desired(ctx context.Context, cluster, service string) (*record.Desired, error) {
+	kv, err := p.w.Store.Get(ctx, record.DesiredServiceKey(cluster, service))
+	if err != nil {
+		return nil, err
+	}
+	return store.Decode[record.Desired](kv)
 }
 
 // jobs holds every accepted job against what the OSCARs have started.

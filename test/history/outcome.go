@@ -1,6 +1,10 @@
 package history
 
-import "time"
+import (
+	"time"
+
+	"github.com/oscarfed/oscarfed/test/invariants"
+)
 
 // Outcome is what the history of a seed came to, as one line of JSON.
 type Outcome struct {
@@ -12,6 +16,8 @@ type Outcome struct {
 	Jobs      int           `json:"jobs"`
 	Virtual   time.Duration `json:"virtual"`
 	Clusters  int           `json:"clusters"`
+	// Transitions are the edges of the state machines that were taken.
+	Transitions []invariants.Transition `json:"transitions,omitempty"`
 	// Real is the time that it took.
 	Real time.Duration `json:"real"`
 }

@@ -17,6 +17,8 @@ type Plan struct {
 	Shape Shape
 	// Steps are in the order of their times.
 	Steps []Step
+	// Trials come when all is quiet.
+	Trials []Trial `json:"trials,omitempty"`
 }
 
 // Shape is how large a federation is, and what its OSCARs are like.
@@ -84,6 +86,9 @@ func (p Plan) String() string {
 	fmt.Fprintf(&b, "seed %d, %+v\n", p.Seed, p.Shape)
 	for _, s := range p.Steps {
 		fmt.Fprintln(&b, s)
+	}
+	for _, trial := range p.Trials {
+		fmt.Fprintf(&b, "      trial  %+v\n", trial)
 	}
 	return b.String()
 }
@@ -163,6 +168,7 @@ const (
 	streamPeople  = 103
 	streamBurst   = 104
 	streamRestore = 105
+	streamTrial   = 4
 )
 
 // Draw makes the plan of a seed.
@@ -204,6 +210,7 @@ func Draw(seed uint64) Plan {
 	d.drawPeople(rand.New(rand.NewPCG(seed, streamPeople)))
 	d.drawBurst(rand.New(rand.NewPCG(seed, streamBurst)))
 	d.drawRestore(rand.New(rand.NewPCG(seed, streamRestore)))
+	d.drawTrials(rand.New(rand.NewPCG(seed, streamTrial)))
 	if rng.IntN(5) == 0 {
 		d.night()
 	}

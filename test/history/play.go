@@ -32,6 +32,8 @@ type Result struct {
 	Jobs      int
 	Virtual   time.Duration
 	Clusters  int
+	// Transitions are the edges of the state machines that were taken.
+	Transitions []invariants.Transition
 }
 
 // Play plays a plan and judges it. It is called inside a bubble; what is wrong fails the test.
@@ -58,6 +60,7 @@ func Play(t *testing.T, plan Plan) Result {
 	}
 	return Result{
 		Operations: p.histories, Revisions: p.revisions, Jobs: len(p.users.jobs), Virtual: time.Since(began), Clusters: plan.Shape.All(),
+		Transitions: p.transitions,
 	}
 }
 
@@ -85,6 +88,8 @@ type player struct {
 	told      bool
 	// revisions are those that were checked.
 	revisions int64
+	// transitions are the edges of the state machines that the replays have seen.
+	transitions []invariants.Transition
 	// checking has an element while the replay reads.
 	checking chan struct{}
 	// clocks are those of the control planes and the syncers.

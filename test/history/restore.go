@@ -226,6 +226,7 @@ func (p *player) conclude(ctx context.Context, s *store.Store) {
 		return
 	}
 	p.revisions += report.Revisions
+	p.transitions = append(p.transitions, report.Transitions()...)
 	report.Tell(p.t)
 }
 

@@ -79,7 +79,7 @@ func newChecker(opts Options) (*checker, error) {
 	}
 	return &checker{
 		opts: opts, needles: needles,
-		report:    &Report{federations: map[string]*touches{}},
+		report:    &Report{federations: map[string]*touches{}, transitions: map[Transition]bool{}},
 		told:      map[Violation]bool{},
 		keys:      map[string]*entry{},
 		desiredOf: map[string]map[string]bool{},
@@ -106,6 +106,7 @@ func (c *checker) step(revision int64, events []store.Event) {
 	}
 	c.judge(federations)
 	c.count()
+	transitionsStep(c)
 	c.past.remember(c)
 }
 

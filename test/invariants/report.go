@@ -59,6 +59,7 @@ type Report struct {
 
 	order       []string
 	federations map[string]*touches
+	transitions map[Transition]bool
 }
 
 // touches are the revisions that concerned one federation.

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+
+	"github.com/oscarfed/oscarfed/test/history"
+	"github.com/oscarfed/oscarfed/test/invariants"
+)
+
+// perProcess is how many histories one process plays: one that crashes loses the counts of its
+// process.
+const perProcess = 10
+
+// decided are the files whose branches are decisions.
+func decided() []string {
+	return []string{"controlplane/decide/*.go", "controlplane/jobs/decide*.go", "syncer/services/plan*.go", "syncer/jobs/plan*.go"}
+}
+
+func main() {
+	first := flag.Uint64("first", 1, "the seed of the first history")
+	last := flag.Uint64("last", 40, "the seed of the last history")
+	work := flag.String("work", "build/coverage", "a folder for what is built")
+	all := flag.Bool("all", false, "tell what is excused, too")
+	flag.Parse()
+	if err := run(os.Stdout, *first, *last, *work, *all); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(out io.Writer, first, last uint64, work string, all bool) error {
+	work, err := filepath.Abs(work)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(work, 0o755); err != nil {
+		return err
+	}
+	binary, err := build(work)
+	if err != nil {
+		return err
+	}
+	blocks, taken := blocks{}, map[invariants.Transition]bool{}
+	for seed := first; seed <= last; seed += perProcess {
+		if err := play(out, binary, work, seed, min(seed+perProcess-1, last), blocks, taken); err != nil {
+			return err
+		}
+	}
+	if err := tellBlocks(out, blocks, all); err != nil {
+		return err
+	}
+	tellTransitions(out, taken, all)
+	return nil
+}
+
+// build builds the histories with counters in the packages that decide.
+func build(work string) (binary string, err error) {
+	binary = filepath.Join(work, "history.test")
+	packages := ""
+	for i, pattern := range decided() {
+		if i > 0 {
+			packages += ","
+		}
+		packages += "./" + filepath.Dir(pattern)
+	}
+	said, err := exec.Command("go", "test", "-c", "-cover", "-covermode=count", "-coverpkg="+packages, "-o", binary, "./test/history").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, said)
+	}
+	return binary, nil
+}
+
+// play plays some seeds in one process, and adds what they have done. A history that fails has
+// made its decisions, too.
+func play(out io.Writer, binary, work string, first, last uint64, all blocks, taken map[invariants.Transition]bool) error {
+	var plans bytes.Buffer
+	for seed := first; seed <= last; seed++ {
+		if err := json.NewEncoder(&plans).Encode(history.Draw(seed)); err != nil {
+			return err
+		}
+	}
+	results, profile := filepath.Join(work, "results"), filepath.Join(work, "profile")
+	if err := errors.Join(os.WriteFile(results, nil, 0o644), os.RemoveAll(profile)); err != nil {
+		return err
+	}
+	cmd := exec.Command(binary, "-test.run=^TestHistories$", "-test.timeout=0", "-test.coverprofile="+profile, "-results="+results)
+	cmd.Dir, cmd.Stdin = "test/history", &plans
+	said, failed := cmd.CombinedOutput()
+	if err := readOutcomes(results, taken); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(profile)
+	if err != nil {
+		return fmt.Errorf("seeds %d to %d have left no counts: %w: %s", first, last, errors.Join(failed, err), said)
+	}
+	if failed != nil {
+		fmt.Fprintf(out, "seeds %d to %d: a history failed\n", first, last)
+	}
+	return all.add(string(text))
+}
+
+func readOutcomes(path string, taken map[invariants.Transition]bool) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	for lines := json.NewDecoder(file); ; {
+		var o history.Outcome
+		if err := lines.Decode(&o); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		for _, t := range o.Transitions {
+			taken[t] = true
+		}
+	}
+}
+
+// tellTransitions lists the edges that were not taken.
+func tellTransitions(out io.Writer, taken map[invariants.Transition]bool, all bool) {
+	excuses, missing, excused := excusedTransitions(), []string{}, 0
+	for _, t := range invariants.Transitions() {
+		why := excuses[t.String()]
+		switch {
+		case taken[t]:
+			continue
+		case why != "":
+			excused++
+			if !all {
+				continue
+			}
+		}
+		missing = append(missing, t.String()+because(why))
+	}
+	fmt.Fprintf(out, "\n%d of %d transitions were taken, %d cannot be\n", len(invariants.Transitions())-len(missing)-excusedUntold(all, excused),
+		len(invariants.Transitions()), excused)
+	for _, line := range missing {
+		fmt.Fprintln(out, line)
+	}
+}
+
+// excusedUntold is how many are excused and not in the list.
+func excusedUntold(all bool, excused int) int {
+	if all {
+		return 0
+	}
+	return excused
+}
+
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return " (" + why + ")"
+}
+
+func position(file string, line int) string { return file + ":" + strconv.Itoa(line) }

@@ -1,0 +1,155 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/test/world"
+)
+
+// Trial is what is asked when all is quiet again, while one thing is wrong that is known: then it is
+// known what must come of it, and how soon.
+type Trial struct {
+	What string
+	// Cluster and Plane are the numbers of the cluster and of the control plane that it is about.
+	Cluster, Plane int
+	// Ahead is by how much a clock is wrong.
+	Ahead time.Duration `json:"ahead,omitempty"`
+}
+
+// trials are what each of them does. A service that it makes has its name.
+func trials() map[string]func(*trial) error {
+	return map[string]func(*trial) error{
+		"a creation without a vote is refused at its deadline":                        (*trial).vote,
+		"a creation that OSCAR refuses is answered when nothing is left of it":        (*trial).refusal,
+		"a creation that an OSCAR does not answer is over soon after its deadline":    (*trial).silence,
+		"a creation whose syncer has gone is over soon after its deadline":            (*trial).lost,
+		"a creation succeeds beside a control plane with a wrong clock":               (*trial).planeClock,
+		"a creation succeeds beside a syncer with a wrong clock":                      (*trial).syncerClock,
+		"a best-effort creation is joined by a cluster that comes later":              (*trial).bestEffort,
+		"a service that somebody changes is repaired":                                 (*trial).repair,
+		"a service that somebody changes is reported, where that is asked for":        (*trial).report,
+		"a bucket that somebody deletes is made again":                                (*trial).bucket,
+		"a paused service is changed when the pause ends":                             (*trial).pause,
+		"a deletion while a change waits for votes ends both":                         (*trial).deleteInChange,
+		"a deletion with its data leaves no bucket of ours":                           (*trial).deleteData,
+		"a job that is cancelled ends":                                                (*trial).cancel,
+		"a job that OSCAR refuses is parked, and runs when it is replayed after that": (*trial).park,
+		"after a day the results of creations are forgotten":                          (*trial).day,
+	}
+}
+
+const (
+	// trialSoon is longer than a decision takes whose deadline is some seconds, and trialLate than one
+	// takes that waits for OSCARs. It is the longest wait that the API takes.
+	trialSoon, trialLate = 2 * time.Minute, 10 * time.Minute
+	// sessionOver is longer than the session of a syncer outlives it.
+	sessionOver = 2 * time.Minute
+)
+
+// drawTrials draws some trials.
+func (d *drawer) drawTrials(rng *rand.Rand) {
+	for range 2 {
+		d.plan.Trials = append(d.plan.Trials, Trial{
+			What:    pick(rng, slices.Sorted(maps.Keys(trials()))...),
+			Cluster: rng.IntN(d.plan.Shape.Clusters), Plane: rng.IntN(d.plan.Shape.ControlPlanes), Ahead: pick(rng, -3*time.Hour, 3*time.Hour),
+		})
+	}
+}
+
+// try makes the trials of a plan.
+func (p *player) try() {
+	p.t.Helper()
+	if p.fills() {
+		return // etcd refuses creations until the history that has filled it is compacted
+	}
+	for i, plan := range p.plan.Trials {
+		id := clusterID(plan.Cluster)
+		one := &trial{Trial: plan, player: p, ctx: p.t.Context(), name: fmt.Sprintf("trial%d", i), cluster: p.w.Cluster(id), sim: p.w.Cluster(id).Sim, api: p.planes[0].client}
+		// The control planes and syncers may have been started a moment ago.
+		<-time.After(sessionOver)
+		do := trials()[plan.What]
+		if do == nil {
+			p.t.Errorf("there is no trial %q", plan.What)
+			continue
+		}
+		if err := do(one); err != nil {
+			p.t.Errorf("trial: %s (cluster %s): %v", plan.What, id, err)
+		}
+		one.sim.ClearFaults()
+	}
+}
+
+// trial is one that is made.
+type trial struct {
+	Trial
+	player  *player
+	ctx     context.Context
+	name    string
+	cluster *world.Cluster
+	sim     *oscarsim.Sim
+	api     *client.Client
+}
+
+// service is one on every cluster that does not leave.
+func (t *trial) service(script string, change func(*oscar.Federation)) *oscar.Service {
+	s := t.player.users.definition(t.name, t.player.users.clusters[0], Free{Op: freeCreate, Topology: "mesh", Members: 1<<t.player.plan.Shape.Clusters - 1})
+	s.Script = "#!/bin/sh\n# " + script + "\n"
+	if change != nil {
+		change(s.Federation)
+	}
+	return s
+}
+
+// create creates a service, and waits for the outcome.
+func (t *trial) create(limit time.Duration, change func(*oscar.Federation)) error {
+	ctx, cancel := context.WithTimeout(t.ctx, 2*limit)
+	defer cancel()
+	_, err := t.api.CreateService(ctx, t.service("first", change), client.CreateOptions{Wait: limit})
+	if e, ok := errors.AsType[*client.Error](err); ok && len(e.Problem.Violations) > 0 {
+		return fmt.Errorf("%w: %+v", err, e.Problem.Violations)
+	}
+	return err
+}
+
+// refused demands that a creation was refused with a code.
+func refused(err error, code string) error {
+	if e, ok := errors.AsType[*client.Error](err); ok && e.Code() == code {
+		return nil
+	}
+	return fmt.Errorf("it is answered with %v, and not with %s", err, code)
+}
+
+// await waits until something is so, within the bound.
+func (t *trial) await(what string, ok func() bool) error {
+	for began := time.Now(); !ok(); <-time.After(look) {
+		if time.Since(began) > bound {
+			return fmt.Errorf("it is not so after %v: %s", bound, what)
+		}
+	}
+	return nil
+}
+
+// everywhere says whether something is so on every cluster that does not leave.
+func (t *trial) everywhere(is func(*oscarsim.Sim) bool) bool {
+	for i := range t.player.plan.Shape.Clusters {
+		if !is(t.player.w.Cluster(clusterID(i)).Sim) {
+			return false
+		}
+	}
+	return true
+}
+
+// stands says whether the service is on a cluster.
+func (t *trial) stands(sim *oscarsim.Sim) bool { _, ok := sim.Service(t.name); return ok }
+
+// gone says whether it is not there.
+func (t *trial) gone(sim *oscarsim.Sim) bool { return !t.stands(sim) }
