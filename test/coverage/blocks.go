@@ -108,7 +108,7 @@ func tellBlocks(out io.Writer, all blocks, tellExcused bool) error {
 				continue
 			}
 		}
-		fmt.Fprintf(out, "%s: %s%s\n", position(b.file, b.start.line), text, because(why))
+		fmt.Fprintf(out, "%s:%d: %s%s\n", b.file, b.start.line, text, because(why))
 	}
 	fmt.Fprintf(out, "\n%d of %d branches were taken, %d cannot be\n", run, len(all), excused)
 	return nil

@@ -33,8 +33,12 @@ func (t *trial) cancel() error {
 	if err := t.await("the job runs", func() bool { return t.state(id) == record.JobRunning || t.state(id).Ended() }); err != nil {
 		return err
 	}
-	if _, err := t.api.CancelJob(t.ctx, id); err != nil || t.state(id).Ended() {
-		return nil // it had ended already
+	_, err = t.api.CancelJob(t.ctx, id)
+	if t.state(id).Ended() {
+		return nil // perhaps before it was cancelled
+	}
+	if err != nil {
+		return err
 	}
 	began := time.Now()
 	if err := t.await("the job ends", func() bool { return t.state(id).Ended() }); err != nil {
