@@ -36,7 +36,7 @@ KUBE         := $(BUILD)/tools/kube-$(KUBE_VERSION)
 OPENID_VERSION := $(shell awk -F '"' '$$2 == "oidc-provider" { print $$4 }' test/openid/package.json)
 OPENID         := $(BUILD)/tools/openid-$(OPENID_VERSION)
 
-.PHONY: help build images demo demo-keep test kube openid lint fuzz bench contract proof proof-jobs campaign browser
+.PHONY: help build images demo demo-keep test kube openid lint fuzz bench contract proof proof-jobs campaign campaign-coverage browser
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -111,6 +111,9 @@ campaign: ## histories of whole federations in virtual time, for TIME (10m); SEE
 	@CGO_ENABLED=0 $(GO) test -c -buildvcs=false -o $(BUILD)/campaign/history.test ./test/history
 	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BUILD)/campaign/campaign ./test/campaign
 	@$(BUILD)/campaign/campaign -time '$(or $(TIME),10m)' -seeds '$(SEEDS)' -dir $(BUILD)/campaign -player $(BUILD)/campaign/history.test
+
+campaign-coverage: ## which decisions do histories not make? LAST=40 is the last seed; ALL=1 tells what cannot happen, too
+	@$(GO) run ./test/coverage -last '$(or $(LAST),40)' $(if $(ALL),-all)
 
 bench: build ## the figures of docs/performance.md (BENCH=regexp for some of them)
 	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BUILD)/bench ./test/bench
