@@ -40,6 +40,11 @@ func TestHistories(t *testing.T) {
 	}
 }
 
+// Every trial, when nothing else has happened.
+func TestTrials(t *testing.T) {
+	play(t, history.AllTrials())
+}
+
 func readPlan(t *testing.T, path string) history.Plan {
 	t.Helper()
 	if !filepath.IsAbs(path) {

@@ -65,6 +65,15 @@ func (d *drawer) drawTrials(rng *rand.Rand) {
 	}
 }
 
+// AllTrials is a plan that makes every trial, and nothing else.
+func AllTrials() Plan {
+	p := Plan{Shape: Shape{Clusters: 3, ControlPlanes: 2, Names: 1, Slots: 2, Delay: time.Millisecond}}
+	for _, what := range slices.Sorted(maps.Keys(trials())) {
+		p.Trials = append(p.Trials, Trial{What: what, Cluster: 1, Plane: 1, Ahead: 3 * time.Hour})
+	}
+	return p
+}
+
 // try makes the trials of a plan.
 func (p *player) try() {
 	p.t.Helper()

@@ -73,7 +73,7 @@ func run(out io.Writer, o options) error {
 		began := time.Now()
 		caught := player{binary, number(i), sick}.play(o.from, o.seeds, began.Add(o.limit))
 		caught.took = time.Since(began)
-		if caught.seed == 0 {
+		if caught.by == "" {
 			missed++
 		}
 		fmt.Fprintf(out, "%s: %s\n", d.name, caught)
@@ -170,25 +170,32 @@ type player struct {
 	sick map[uint64]bool
 }
 
+// trials is the plan of all trials, which is played before the seeds.
+const trials = "the trials"
+
 // catch is the first history that fails.
 type catch struct {
-	// seed is 0 when none has failed.
-	seed      uint64
+	// by is the seed that has failed, or trials; empty when none has.
+	by        string
 	histories int
 	took      time.Duration
 	said      string
 }
 
 func (c catch) String() string {
-	if c.seed == 0 {
+	if c.by == "" {
 		return fmt.Sprintf("not in %d histories, %.0f s", c.histories, c.took.Seconds())
 	}
-	return fmt.Sprintf("seed %d, %.0f s: %s", c.seed, c.took.Seconds(), c.said)
+	return fmt.Sprintf("by %s, %.0f s: %s", c.by, c.took.Seconds(), c.said)
 }
 
 // play plays histories until one fails that does not fail without the defect.
 func (p player) play(from uint64, seeds int, until time.Time) catch {
 	var c catch
+	if said, err := p.run(p.defect, "-test.run", "^TestTrials$"); err != nil {
+		return catch{by: trials, histories: 1, said: said}
+	}
+	c.histories++
 	for seed := from; seed < from+uint64(seeds) && time.Now().Before(until); seed++ {
 		if p.sick[seed] {
 			continue
@@ -202,7 +209,7 @@ func (p player) play(from uint64, seeds int, until time.Time) catch {
 			p.sick[seed] = true
 			continue
 		}
-		c.seed, c.said = seed, said
+		c.by, c.said = strconv.FormatUint(seed, 10), said
 		return c
 	}
 	return c
@@ -210,7 +217,12 @@ func (p player) play(from uint64, seeds int, until time.Time) catch {
 
 // history plays one with a defect, or with none for 0, and gives the first thing that it complained of.
 func (p player) history(defect int, seed uint64) (said string, err error) {
-	cmd := exec.Command(p.binary, "-test.run", "^TestHistories$", "-seed", strconv.FormatUint(seed, 10), "-test.timeout", historyLimit.String())
+	return p.run(defect, "-test.run", "^TestHistories$", "-seed", strconv.FormatUint(seed, 10))
+}
+
+// run runs the binary.
+func (p player) run(defect int, args ...string) (said string, err error) {
+	cmd := exec.Command(p.binary, append(args, "-test.timeout", historyLimit.String())...)
 	cmd.Dir = "test/history"
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", variable, defect))
 	out, err := cmd.CombinedOutput()

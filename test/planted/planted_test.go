@@ -37,7 +37,7 @@ func TestComplaint(t *testing.T) {
 // A result is written into its row, and the others stay.
 func TestTable(t *testing.T) {
 	path, all := filepath.Join(t.TempDir(), "README.md"), defects()
-	if err := writeTable(path, all[0].name, catch{seed: 7, said: "a rule"}); err != nil {
+	if err := writeTable(path, all[0].name, catch{by: "7", said: "a rule"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := writeTable(path, all[1].name, catch{histories: 3}); err != nil {

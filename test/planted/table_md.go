@@ -11,11 +11,12 @@ import (
 const page = `# Planted defects
 
 ` + "`go run ./test/planted`" + ` plants known defects, one after another, plays histories until one fails, and writes this
-table. ` + "`-only`" + ` takes a regular expression of their names, ` + "`-seeds`, `-time` and `-from`" + ` bound each; ` + "`-open`" + ` leaves out what is caught. A defect is planted
-by a build overlay: no file is changed. "Takes back" is the commit that had mended it in the product. A seed repeats
-what is asked and broken, not the order of goroutines: a defect may be caught by another seed next time.
+table: first the trials alone (` + "`go test ./test/history -run TestTrials`" + `), then seeds. ` + "`-only`" + ` takes a regular expression
+of the names, ` + "`-seeds`, `-time` and `-from`" + ` bound each, ` + "`-open`" + ` leaves out what is caught. "Takes back" is the commit that
+had mended a defect. A seed repeats what is asked and broken, not the order of goroutines: a defect may be caught by
+another seed next time.
 
-| Defect | Caught by seed | Seconds | Rule | Takes back |
+| Defect | Caught by | Seconds | Rule | Takes back |
 |---|---|---|---|---|
 `
 
@@ -49,9 +50,9 @@ func wasCaught(path, name string) bool {
 	if err != nil {
 		return false
 	}
-	seed, _, _ := strings.Cut(results(string(text))[name], " ")
-	_, err = strconv.ParseUint(seed, 10, 64)
-	return err == nil
+	by, _, _ := strings.Cut(results(string(text))[name], " |")
+	_, err = strconv.ParseUint(by, 10, 64)
+	return by == trials || err == nil
 }
 
 // columns of the table.
@@ -76,8 +77,8 @@ func table(known map[string]string) string {
 }
 
 func row(c catch) string {
-	if c.seed == 0 {
+	if c.by == "" {
 		return fmt.Sprintf("not in %d histories | %.0f | -", c.histories, c.took.Seconds())
 	}
-	return fmt.Sprintf("%d | %.0f | %s", c.seed, c.took.Seconds(), c.said)
+	return fmt.Sprintf("%s | %.0f | %s", c.by, c.took.Seconds(), c.said)
 }
