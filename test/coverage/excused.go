@@ -11,7 +11,6 @@ type excused struct{ file, text, why string }
 
 const (
 	noJoin     = "clusters of histories do not join with tokens: test/join"
-	noRestore  = "etcd does not go back in histories: test/restore"
 	noKube     = "needs a Kubernetes: test/kube, syncer"
 	newer      = "only a newer version writes it: controlplane, syncer"
 	noValue    = "the compiler wants a default; the switch names every value"
@@ -24,35 +23,23 @@ const (
 func excusedBlocks() []excused {
 	return []excused{
 		{"controlplane/decide/join.go", "", noJoin},
-		{"controlplane/decide/restored.go", "", noRestore},
-		{"controlplane/jobs/decide_found.go", "", noRestore},
-		{"syncer/services/planheld.go", "", noRestore},
 		{"syncer/jobs/planstart.go", "", noKube},
 		{"syncer/jobs/planinputs.go", "", noUser},
 		{"controlplane/jobs/decide_offer.go", "", noKube},
 		{"controlplane/jobs/decide_post.go", "", "jobs of histories go to clusters, not to endpoints: controlplane/jobs"},
 		{"controlplane/decide/decide.go", "s.Strange()", newer},
-		{"controlplane/decide/decide.go", "s.Fed.Epoch != s.Epoch", noRestore},
-		{"controlplane/decide/decide.go", "s.Fed.Asked != s.Epoch", noRestore},
-		{"controlplane/decide/decide.go", "acceptApplied", noRestore},
-		{"controlplane/decide/decide.go", "record.PhaseHeld", noRestore},
 		{"controlplane/decide/decide.go", "PhaseChanging", noValue},
 		{"controlplane/decide/decide.go", "default:", noValue},
 		{"controlplane/decide/decide.go", "s.Fed.Prefetch", noPrefetch},
 		{"controlplane/decide/decide.go", "deletedBytes", "a federation of histories is smaller than one transaction"},
 		{"controlplane/decide/decide.go", "if !all {", "a federation of histories is smaller than one transaction"},
-		{"controlplane/decide/change.go", "s.Fed.Change.Epoch", noRestore},
 		{"controlplane/decide/removal.go", "len(names)-most", "needs 20 federations on one cluster: controlplane/decide"},
 		{"controlplane/decide/removal.go", "refresh tokens", noUser},
 		{"controlplane/jobs/decide.go", "withoutInputs", noUser},
 		{"controlplane/jobs/decide.go", "JobInputsUnreadable", noUser},
-		{"controlplane/jobs/decide.go", "s.epochOf != s.epoch", noRestore},
 		{"controlplane/jobs/decide.go", "s.thawed", noKube},
 		{"controlplane/jobs/decide.go", "s.revoked", "no cluster of a history is revoked: test/join"},
 		{"controlplane/jobs/decide_order.go", "resolve", noPerson},
-		{"syncer/services/plan.go", "s.restored", noRestore},
-		{"syncer/services/plan.go", "heldAhead", noRestore},
-		{"syncer/services/plan.go", "heldMissing", noRestore},
 		{"syncer/services/plan.go", "record.Strange", newer},
 		{"syncer/services/plan.go", "s.backOff(heal)", noKube},
 		{"syncer/services/plan.go", "act: heal", noKube},
@@ -61,10 +48,6 @@ func excusedBlocks() []excused {
 		{"syncer/services/planremoval.go", "dropVolume", noVolume},
 		{"syncer/services/planremoval.go", "s.token.", noUser},
 		{"syncer/services/planremoval.go", "s.local.perishes", noVolume},
-		{"syncer/services/planremoval.go", "heldAhead", noRestore},
-		{"syncer/jobs/plan.go", "planFormer", noRestore},
-		{"syncer/jobs/plan.go", "s.assignment.Epoch != s.epoch", noRestore},
-		{"syncer/jobs/plan.go", "JobStoreRestored", noRestore},
 		{"syncer/jobs/plan.go", "JobCannotStart", noKube},
 		{"syncer/jobs/plan.go", "a person has decided so", noPerson},
 	}
@@ -83,15 +66,6 @@ func excuse(file, text string) string {
 func excusedTransitions() map[string]string {
 	return map[string]string{
 		`attempt of a job: "submitting" to "cancelled"`: "the end of a Job is seen after it was seen running, unless a list takes long",
-		`job: "" to "assigned"`:                         noRestore,
-		`job: "" to "cancelled"`:                        noRestore,
-		`job: "" to "failed"`:                           noRestore,
-		`job: "" to "running"`:                          noRestore,
-		`job: "" to "succeeded"`:                        noRestore,
-		`job: "" to "vanished"`:                         noRestore,
-		`job: "running" to "assigned"`:                  noRestore,
-		`job: "queued" to "succeeded"`:                  noRestore,
-		`job: "queued" to "vanished"`:                   noRestore,
 		`job: "queued" to "running"`:                    noKube,
 		`job: "queued" to "returned"`:                   noKube,
 		`job: "assigned" to "returned"`:                 noKube,
@@ -100,9 +74,6 @@ func excusedTransitions() map[string]string {
 		`job: "uncertain" to "succeeded"`:               noPerson,
 		`job: "uncertain" to "vanished"`:                noPerson,
 		`job: "queued" to "failed"`:                     "its event was lost: controlplane/jobs",
-		`replica: "" to "apply"`:                        noRestore,
-		`report of a replica: "prepare" to "held"`:      noRestore,
-		`report of a replica: "delete" to "held"`:       noRestore,
 		`report of a replica: "prepare" to "wedged"`:    "what is wedged was applied",
 		`report of a replica: "prepare" to "failed"`:    "a vote is a no instead",
 	}

@@ -201,6 +201,9 @@ func (p *player) standing(ordered map[string]bool) map[string]string {
 // itself.
 func (p *player) untouched() {
 	p.t.Helper()
+	if len(p.plan.Steps) == 0 {
+		return
+	}
 	last := p.plan.Steps[len(p.plan.Steps)-1]
 	if last.Fault == nil || last.Fault.Kind != faultRestore || p.restore.at.IsZero() {
 		return

@@ -133,23 +133,3 @@ func (t *trial) deleteData() error {
 		return t.everywhere(func(sim *oscarsim.Sim) bool { _, has := sim.Bucket(t.name); return !has && t.gone(sim) })
 	})
 }
-
-// day waits until the results of creations are forgotten.
-func (t *trial) day() error {
-	if err := t.vote(); err != nil {
-		return err
-	}
-	<-time.After(25 * time.Hour)
-	return t.await("no federation is a result", func() bool {
-		list, err := t.api.Federations(t.ctx)
-		if err != nil {
-			return false
-		}
-		for _, f := range list {
-			if record.Phase(f.Phase).Result() {
-				return false
-			}
-		}
-		return true
-	})
-}
