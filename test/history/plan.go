@@ -17,7 +17,7 @@ type Plan struct {
 	Shape Shape
 	// Steps are in the order of their times.
 	Steps []Step
-	// Trials come when all is quiet.
+	// Trials come when all is quiet: see AllTrials.
 	Trials []Trial `json:"trials,omitempty"`
 }
 
@@ -168,7 +168,6 @@ const (
 	streamPeople  = 103
 	streamBurst   = 104
 	streamRestore = 105
-	streamTrial   = 4
 )
 
 // Draw makes the plan of a seed.
@@ -210,7 +209,6 @@ func Draw(seed uint64) Plan {
 	d.drawPeople(rand.New(rand.NewPCG(seed, streamPeople)))
 	d.drawBurst(rand.New(rand.NewPCG(seed, streamBurst)))
 	d.drawRestore(rand.New(rand.NewPCG(seed, streamRestore)))
-	d.drawTrials(rand.New(rand.NewPCG(seed, streamTrial)))
 	if rng.IntN(5) == 0 {
 		d.night()
 	}

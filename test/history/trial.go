@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -54,16 +53,6 @@ const (
 	sessionOver = 2 * time.Minute
 )
 
-// drawTrials draws some trials.
-func (d *drawer) drawTrials(rng *rand.Rand) {
-	for range 2 {
-		d.plan.Trials = append(d.plan.Trials, Trial{
-			What:    pick(rng, slices.Sorted(maps.Keys(trials()))...),
-			Cluster: rng.IntN(d.plan.Shape.Clusters), Plane: rng.IntN(d.plan.Shape.ControlPlanes), Ahead: pick(rng, -3*time.Hour, 3*time.Hour),
-		})
-	}
-}
-
 // AllTrials is a plan that makes every trial, and nothing else.
 func AllTrials() Plan {
 	p := Plan{Shape: Shape{Clusters: 3, ControlPlanes: 2, Names: 1, Slots: 2, Delay: time.Millisecond}}
@@ -76,7 +65,7 @@ func AllTrials() Plan {
 // try makes the trials of a plan.
 func (p *player) try() {
 	p.t.Helper()
-	if p.fills() || !p.restore.at.IsZero() {
+	if p.plan.fills() || !p.restore.at.IsZero() {
 		return // etcd refuses creations until it is compacted, or people have yet to decide
 	}
 	for i, plan := range p.plan.Trials {
