@@ -114,11 +114,8 @@ func TestAClusterGetsAPartByItsNameAlone(t *testing.T) {
 			if what == "all" {
 				watched = record.PartsPrefix
 			}
-			for resp := range client.Watch(t.Context(), watched, options...) {
-				if resp.Err() == nil {
-					t.Errorf("a watch of %s is opened: %d events", what, len(resp.Events))
-				}
-				break
+			if resp := <-client.Watch(t.Context(), watched, options...); resp.Err() == nil {
+				t.Errorf("a watch of %s is opened: %d events", what, len(resp.Events))
 			}
 		}
 	})
