@@ -87,7 +87,7 @@ func (c *checker) begin(at int64, stood []store.KV) {
 		}
 	}
 	c.stood = at
-	c.report, c.told = &Report{Last: at, federations: map[string]*touches{}}, map[Violation]bool{}
+	c.report, c.told = newReport(at), map[Violation]bool{}
 }
 
 // sameAs compares the replayed state with a list of the same revision: a replay

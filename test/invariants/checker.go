@@ -79,7 +79,7 @@ func newChecker(opts Options) (*checker, error) {
 	}
 	return &checker{
 		opts: opts, needles: needles,
-		report:    &Report{federations: map[string]*touches{}, transitions: map[Transition]bool{}},
+		report:    newReport(0),
 		told:      map[Violation]bool{},
 		keys:      map[string]*entry{},
 		desiredOf: map[string]map[string]bool{},

@@ -62,6 +62,11 @@ type Report struct {
 	transitions map[Transition]bool
 }
 
+// newReport is the report of a history of which nothing was read beyond a revision.
+func newReport(last int64) *Report {
+	return &Report{Last: last, federations: map[string]*touches{}, transitions: map[Transition]bool{}}
+}
+
 // touches are the revisions that concerned one federation.
 type touches struct {
 	revisions []int64
