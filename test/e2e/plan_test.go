@@ -10,6 +10,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/internal/cli"
+	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -35,8 +36,12 @@ const fdl = `functions:
         script: script.sh
 `
 
-// onLoopback keeps a world from virtual time: the program opens sockets.
-func onLoopback(o *world.Options) { o.Wire = nil }
+// onLoopback keeps a world from virtual time: the program opens sockets. No session ends, however
+// busy the machine is: revisions are counted, and a new session is one.
+func onLoopback(o *world.Options) {
+	o.Wire = nil
+	o.Syncer = func(c *syncer.Config) { c.SessionTTL = limit }
+}
 
 // shell runs oscarfed against a world, in a folder with an FDL.
 type shell struct {
