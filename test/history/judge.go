@@ -20,8 +20,8 @@ const (
 	// bound is how long it may take, once nothing is broken any more, until all that was accepted
 	// is decided and done. The slowest OSCARs need it for a queue of creates and deletes.
 	bound = 2 * time.Hour
-	// look is the pause between two looks at what is not done.
-	look = 5 * time.Second
+	// look is the first pause between two looks at what is not done, and mostLook the longest.
+	look, mostLook = 5 * time.Second, 2 * time.Minute
 )
 
 // heal ends what the plan has not ended: pauses of services. Its faults are over by then.
@@ -69,7 +69,7 @@ func (p *player) settled(when string, parts ...func(context.Context) []string) b
 	p.t.Helper()
 	began := time.Now()
 	var open []string
-	for time.Since(began) < bound {
+	for pause := look; time.Since(began) < bound; pause = min(pause*5/4, mostLook) {
 		open = nil
 		p.lookAfter(p.t.Context())
 		for _, part := range parts {
@@ -78,7 +78,7 @@ func (p *player) settled(when string, parts ...func(context.Context) []string) b
 		if len(open) == 0 {
 			return true
 		}
-		<-time.After(look)
+		<-time.After(pause)
 	}
 	p.t.Errorf("%s, %v later, is still open: %s", when, bound, strings.Join(open, "; "))
 	return false

@@ -34,8 +34,10 @@ func (p *player) left(ctx context.Context) (open []string) {
 	for _, kv := range items {
 		ref := record.ParseKey(kv.Key)
 		ofResult := slices.Contains([]record.Kind{record.KindFederation, record.KindHistory, record.KindSecrets, record.KindPart}, ref.Kind) && results[ref.Name]
-		if j := p.w.Job(ref.Name); ref.Kind == record.KindEvent && j != nil && j.State == record.JobParked {
-			continue // a person decides about it
+		if ref.Kind == record.KindEvent {
+			if j := p.w.Job(ref.Name); j != nil && j.State == record.JobParked {
+				continue // a person decides about it
+			}
 		}
 		if !ofResult && !slices.Contains(stay(), ref.Kind) {
 			open = append(open, strings.TrimPrefix(kv.Key, record.Root)+" is left")
