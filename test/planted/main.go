@@ -30,7 +30,7 @@ func main() {
 	flag.DurationVar(&o.limit, "time", 10*time.Minute, "play for so long for each defect")
 	flag.StringVar(&o.only, "only", "", "a regular expression of the defects' names")
 	flag.StringVar(&o.work, "work", "build/planted", "a folder for what is built")
-	flag.StringVar(&o.readme, "readme", "test/planted/README.md", "the page whose table is written anew; empty for none")
+	flag.StringVar(&o.readme, "readme", "test/planted/README.md", "the page whose list is written anew; empty for none")
 	flag.BoolVar(&o.open, "open", false, "play only those that the table does not show as caught")
 	flag.Parse()
 	if err := run(os.Stdout, o); err != nil {
@@ -80,7 +80,7 @@ func run(out io.Writer, o options) error {
 		if o.readme == "" {
 			continue
 		}
-		if err := writeTable(o.readme, d.name, caught); err != nil {
+		if err := writeResult(o.readme, d.name, caught); err != nil {
 			return err
 		}
 	}

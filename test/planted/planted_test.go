@@ -34,13 +34,13 @@ func TestComplaint(t *testing.T) {
 	}
 }
 
-// A result is written into its row, and the others stay.
-func TestTable(t *testing.T) {
+// A result is written beside its defect, and the others stay.
+func TestResults(t *testing.T) {
 	path, all := filepath.Join(t.TempDir(), "README.md"), defects()
-	if err := writeTable(path, all[0].name, catch{by: "7", said: "a rule"}); err != nil {
+	if err := writeResult(path, all[0].name, catch{by: "7", said: "a rule"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeTable(path, all[1].name, catch{histories: 3}); err != nil {
+	if err := writeResult(path, all[1].name, catch{histories: 3}); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(path)
@@ -48,8 +48,8 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := results(string(text))
-	if got[all[0].name] != "7 | 0 | a rule" || got[all[1].name] != "not in 3 histories | 0 | -" || got[all[2].name] != "not played | - | -" {
-		t.Errorf("the table has %q, %q and %q", got[all[0].name], got[all[1].name], got[all[2].name])
+	if got[all[0].name] != "by seed 7, 0 s: a rule" || got[all[1].name] != "not in 3 histories, 0 s" || got[all[2].name] != notPlayed {
+		t.Errorf("the page has %q, %q and %q", got[all[0].name], got[all[1].name], got[all[2].name])
 	}
 }
 
