@@ -223,12 +223,12 @@ func (c *Controller) openSecrets(ctx context.Context, f *record.Federation, seal
 
 // openShared reads what an envelope beside parts holds, and opens the part that it has the key of.
 func (c *Controller) openShared(ctx context.Context, federation, part string, payload []byte) ([]byte, *record.SealedChanges, error) {
-	var own record.SealedChanges
-	if json.Unmarshal(payload, &own) != nil { // whose error could quote what it read
-		return nil, nil, fmt.Errorf("%w: its changes cannot be read", parts.ErrUnusable)
+	own, err := parts.Changes(payload)
+	if err != nil {
+		return nil, nil, err
 	}
 	common, err := parts.OpenOne(ctx, c.store.Get, federation, part, own.Key, c.cfg.Now())
-	return common, &own, err
+	return common, own, err
 }
 
 // OpenSpec is what a replica's OSCAR is sent, without secrets, and the merge patch with these.
@@ -243,21 +243,9 @@ func (c *Controller) OpenSpec(ctx context.Context, cluster string, d *record.Des
 	if err != nil {
 		return nil, nil, err
 	}
-	var own record.SealedChanges
-	if json.Unmarshal(payload, &own) != nil { // whose error could quote what it read
-		return nil, nil, fmt.Errorf("%w: its changes cannot be read", parts.ErrUnusable)
-	}
 	set, err := parts.Read(ctx, c.store.Get, d.Federation, spec.Parts)
 	if err != nil {
 		return nil, nil, err
 	}
-	common, err := set.Open(own.Key, c.cfg.Now())
-	if err != nil {
-		return nil, nil, err
-	}
-	if service, err = oscar.MergePatch(set.Texts[0], append(slices.Clone(set.Texts[1:]), spec.Changes)...); err != nil {
-		return nil, nil, err
-	}
-	patch, err = oscar.MergePatch(common, own.Changes)
-	return service, patch, err
+	return set.Spec(spec.Changes, payload, c.cfg.Now())
 }

@@ -2,11 +2,14 @@ package parts
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
@@ -104,6 +107,35 @@ func (s *Set) Open(key string, now time.Time) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
 	return k.Open(s.sealed, seal.Header{Purpose: PurposePart, UID: s.Secret}, now)
+}
+
+// Changes reads what an envelope beside parts holds.
+func Changes(payload []byte) (*record.SealedChanges, error) {
+	out := &record.SealedChanges{}
+	if json.Unmarshal(payload, out) != nil { // whose error could quote what it read
+		return nil, fmt.Errorf("%w: the changes beside them cannot be read", ErrUnusable)
+	}
+	return out, nil
+}
+
+// Spec is what a spec with these parts stands for: a service without secrets, and the merge patch
+// with them. changes and payload are the spec's own: its merge patch, and what its envelope holds.
+func (s *Set) Spec(changes, payload []byte, now time.Time) (service, secrets []byte, err error) {
+	own, err := Changes(payload)
+	if err != nil {
+		return nil, nil, err
+	}
+	common, err := s.Open(own.Key, now)
+	if err != nil {
+		return nil, nil, err
+	}
+	if service, err = oscar.MergePatch(s.Texts[0], append(slices.Clone(s.Texts[1:]), changes)...); err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	if secrets, err = oscar.MergePatch(common, own.Changes); err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	return service, secrets, nil
 }
 
 // OpenOne reads and opens one part with secrets.

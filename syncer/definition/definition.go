@@ -50,45 +50,38 @@ type Definition struct {
 // ErrSpec says that a spec is not what a control plane writes.
 var ErrSpec = errors.New("spec is not usable")
 
-// join is the public part of a spec, the merge patches on it, and of them the one with the
-// secrets that are sealed to us. set is nil for a spec without parts.
-func join(id *seal.Identity, cluster string, d *record.Desired, spec *record.Spec, set *parts.Set, now time.Time) (body []byte, patches [][]byte, secrets []byte, err error) {
+// join is the public part of a spec, and the merge patch with the secrets that are sealed to us. set
+// is nil for a spec without parts.
+func join(id *seal.Identity, cluster string, d *record.Desired, spec *record.Spec, set *parts.Set, now time.Time) (service, secrets []byte, err error) {
 	h := seal.Header{Purpose: purposeSpec, Cluster: cluster, UID: d.UID, Generation: d.Generation}
 	if set == nil {
-		if spec.Sealed == "" {
-			return spec.Service, nil, nil, nil
+		if spec.Sealed != "" {
+			secrets, err = id.Open(spec.Sealed, h, now)
 		}
-		secrets, err = id.Open(spec.Sealed, h, now)
-		return spec.Service, [][]byte{secrets}, secrets, err
+		return spec.Service, secrets, err
 	}
 	h.Purpose = parts.PurposeSpec
-	sealed, err := id.Open(spec.Sealed, h, now)
+	payload, err := id.Open(spec.Sealed, h, now)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
-	var own record.SealedChanges
-	if json.Unmarshal(sealed, &own) != nil { // whose error could quote what it read
-		return nil, nil, nil, fmt.Errorf("%w: the changes in %q cannot be read", ErrSpec, d.Spec)
-	}
-	common, err := set.Open(own.Key, now)
+	service, secrets, err = set.Spec(spec.Changes, payload, now)
 	if errors.Is(err, parts.ErrUnusable) {
-		return nil, nil, nil, fmt.Errorf("%w: %w", ErrSpec, err)
+		err = fmt.Errorf("%w: %w", ErrSpec, err)
 	}
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	if secrets, err = oscar.MergePatch(common, own.Changes); err != nil {
-		return nil, nil, nil, err
-	}
-	return set.Texts[0], append(slices.Clone(set.Texts[1:]), spec.Changes, secrets), secrets, nil
+	return service, secrets, err
 }
 
 // open joins the public part of a spec with what is sealed to us, and with the
 // storage that its jobs are to use.
 func open(id *seal.Identity, cluster string, d *record.Desired, spec *record.Spec, set *parts.Set, at *Storage, now time.Time) (*Definition, error) {
-	body, patches, patch, err := join(id, cluster, d, spec, set, now)
+	body, patch, err := join(id, cluster, d, spec, set, now)
 	if err != nil {
 		return nil, err
+	}
+	var patches [][]byte
+	if len(patch) > 0 {
+		patches = append(patches, patch)
 	}
 	if at != nil {
 		storage, err := at.patch()
