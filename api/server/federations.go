@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/oscarfed/oscarfed/api/server/respond"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
@@ -36,7 +35,7 @@ func (s *Server) listFederations(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := make([]v1.Federation, len(list))
 	for i := range list {
-		out[i] = list[i].Wire(time.Now())
+		out[i] = list[i].Wire(s.cfg.Now())
 	}
 	return respond.JSON(w, http.StatusOK, out)
 }
@@ -48,7 +47,7 @@ func (s *Server) getFederation(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("ETag", etag(f.Revision))
-	return respond.JSON(w, http.StatusOK, f.Wire(time.Now()))
+	return respond.JSON(w, http.StatusOK, f.Wire(s.cfg.Now()))
 }
 
 // listDeleted answers GET /system/deleted: the caller's replicas that were deleted

@@ -2,7 +2,6 @@ package server
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/api/server/respond"
@@ -62,7 +61,7 @@ func (s *Server) rollback(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("ETag", etag(result.Replicas.Revision))
 	replayed(w.Header(), result.Replayed)
-	return respond.JSON(w, http.StatusOK, result.Replicas.Wire(time.Now()))
+	return respond.JSON(w, http.StatusOK, result.Replicas.Wire(s.cfg.Now()))
 }
 
 // rotateToken answers POST /system/replicas/{service}/rotate-token: the services of the
@@ -75,7 +74,7 @@ func (s *Server) rotateToken(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("ETag", etag(view.Revision))
-	return respond.JSON(w, http.StatusOK, view.Wire(time.Now()))
+	return respond.JSON(w, http.StatusOK, view.Wire(s.cfg.Now()))
 }
 
 // pause answers PUT /system/replicas/{service}/paused.
@@ -91,5 +90,5 @@ func (s *Server) pause(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("ETag", etag(view.Revision))
-	return respond.JSON(w, http.StatusOK, view.Wire(time.Now()))
+	return respond.JSON(w, http.StatusOK, view.Wire(s.cfg.Now()))
 }

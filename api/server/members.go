@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/api/server/respond"
@@ -112,7 +111,7 @@ func (s *Server) changeReplicas(w http.ResponseWriter, r *http.Request, fill fun
 	}
 	w.Header().Set("ETag", etag(result.Replicas.Revision))
 	replayed(w.Header(), result.Replayed)
-	view := result.Replicas.Wire(time.Now())
+	view := result.Replicas.Wire(s.cfg.Now())
 	view.Removed = result.Removed
 	return respond.JSON(w, http.StatusOK, view)
 }

@@ -30,7 +30,7 @@ func (s *Server) getReplicas(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("ETag", etag(view.Revision))
-	return respond.JSON(w, http.StatusOK, view.Wire(time.Now()))
+	return respond.JSON(w, http.StatusOK, view.Wire(s.cfg.Now()))
 }
 
 // settlePause is the time between two reads of a federation that a request waits for.

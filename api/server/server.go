@@ -60,6 +60,8 @@ type Config struct {
 	// RateLimit in requests per second and caller; also in failed
 	// authentications per second and address. 0 means no limit.
 	RateLimit int
+	// Now is the clock that ages are counted by; nil means time.Now.
+	Now func() time.Time
 	// MaxBody in bytes; 0 means DefaultMaxBody.
 	MaxBody int64
 	// MaxWatches of one caller at a time; 0 means DefaultMaxWatches.
@@ -104,6 +106,9 @@ func New(cfg Config) *Server {
 	}
 	if cfg.Registry == nil {
 		cfg.Registry = prometheus.NewRegistry()
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
 	}
 	if cfg.MaxBody <= 0 {
 		cfg.MaxBody = DefaultMaxBody

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/api/server/respond"
@@ -119,7 +118,7 @@ func (s *Server) createService(w http.ResponseWriter, r *http.Request) error {
 	case prefer.representation:
 		h.Add("Preference-Applied", "return=representation")
 		h.Set("ETag", etag(result.Federation.Revision))
-		return respond.JSON(w, code, result.Replicas().Wire(time.Now()))
+		return respond.JSON(w, code, result.Replicas().Wire(s.cfg.Now()))
 	case len(result.Away) > 0:
 		respond.Text(w, code, awayText(result))
 	default:

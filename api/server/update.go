@@ -56,7 +56,7 @@ func (s *Server) updateService(w http.ResponseWriter, r *http.Request) error {
 	}
 	if prefer.representation {
 		h.Add("Preference-Applied", "return=representation")
-		return respond.JSON(w, http.StatusOK, result.Replicas.Wire(time.Now()))
+		return respond.JSON(w, http.StatusOK, result.Replicas.Wire(s.cfg.Now()))
 	}
 	if warnings := warningsOf(result.Away, req.Wait); warnings != "" {
 		respond.Text(w, http.StatusOK, warnings)

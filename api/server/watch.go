@@ -67,7 +67,7 @@ func (s *Server) watchReplicas(w http.ResponseWriter, r *http.Request) error {
 		},
 		follow: func(ctx context.Context, send func(event) error) error {
 			return s.cp.Federations.WatchReplicas(ctx, caller, service, cluster, since, func(v *view.Replicas) error {
-				return send(event{eventReplicas, v.StreamRevision, v.Wire(time.Now())})
+				return send(event{eventReplicas, v.StreamRevision, v.Wire(s.cfg.Now())})
 			})
 		},
 	})

@@ -88,7 +88,7 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 		return err
 	}
 	srv := server.New(server.Config{
-		UseCases: UseCases(cp), Authenticator: auth, Logger: log, Registry: registry,
+		UseCases: UseCases(cp), Authenticator: auth, Logger: log, Registry: registry, Now: conf.Now,
 		RateLimit: cfg.RateLimit, DefaultWait: cfg.DefaultWait, Origins: cfg.CORSOrigins, OIDCGroups: cfg.OIDCGroups, TrustedProxies: proxies,
 	})
 	return serve(ctx, front{

@@ -132,7 +132,7 @@ func (w *World) Serve(cp *controlplane.ControlPlane) string {
 	if w.opts.Issuer != nil {
 		auth.Bearer = w.authenticator(cp)
 	}
-	cfg := server.Config{UseCases: boot.UseCases(cp), Authenticator: auth, Logger: w.Log.Logger()}
+	cfg := server.Config{UseCases: boot.UseCases(cp), Authenticator: auth, Logger: w.Log.Logger(), Now: w.opts.Now}
 	if w.opts.API != nil {
 		w.opts.API(&cfg)
 	}
