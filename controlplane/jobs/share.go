@@ -6,10 +6,10 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// A cluster is shared by weighted dominant resource fairness (Ghodsi et al., NSDI 2011): what
-// has room for one more job gets the job of the account whose dominant share there is the
-// smallest. The dominant share is the largest part that its jobs take of one resource of the
-// cluster, divided by its weight. Within an account its federations share in the same way.
+// Accounts share a cluster by weighted dominant resource fairness (Ghodsi et al., NSDI 2011): a
+// free place goes to the account with the smallest dominant share there. That is the largest part
+// that its jobs take of one resource of the cluster, divided by the account's weight. The
+// federations of an account share in the same way.
 
 // Weights are those of accounts (subjects) and of federations (group ids). One without a weight
 // has 1.

@@ -47,7 +47,7 @@ func newView() View {
 	}
 }
 
-// Of is a View of some records, for who has no store: the tests of pure functions.
+// Of makes a View of records. Tests of pure functions use it.
 func Of(records ...store.KV) *View {
 	v := newView()
 	for _, kv := range records {
