@@ -101,8 +101,8 @@ func (c *Controller) assign(ctx context.Context) (roundResult, error) {
 	out := roundResult{next: assignTick}
 	c.state.Read(func(v *view.View) {
 		out.waits = v.Jobs.Queued.Len()+v.Jobs.Offered.Len() > 0
-		fillRound(v, p)
-		answerOffers(v, p)
+		p.fill(v)
+		p.answerOffers(v)
 	})
 	if !p.next.IsZero() {
 		out.next = min(out.next, max(p.next.Sub(p.now), time.Millisecond))

@@ -274,7 +274,7 @@ type waitingOffer struct{ cluster, job string }
 
 // answerOffers answers freeze to the waiting offers that another member would take now, up to
 // freezesAtOnce for each federation.
-func answerOffers(v *view.View, p *round) {
+func (p *round) answerOffers(v *view.View) {
 	under := map[string]int{}
 	var waiting []waitingOffer
 	for _, job := range slices.Sorted(v.Jobs.Offered.Keys()) {
@@ -300,14 +300,14 @@ func answerOffers(v *view.View, p *round) {
 			return
 		}
 		o := v.Nodes.Get(w.cluster).Offers.Get(w.job).Rec
-		if under[o.Federation] < freezesAtOnce && freeze(v, p, w) {
+		if under[o.Federation] < freezesAtOnce && p.freeze(v, w) {
 			under[o.Federation]++
 		}
 	}
 }
 
 // freeze answers one offer if another member would take the Job now.
-func freeze(v *view.View, p *round, w waitingOffer) bool {
+func (p *round) freeze(v *view.View, w waitingOffer) bool {
 	sit, ok := situationOfOffer(v, w.job, w.cluster, p.seen, p.now)
 	if !ok || sit.disbanded || sit.job != nil && !sit.ours && sit.job.State != record.JobReturned {
 		return false

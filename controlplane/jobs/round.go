@@ -62,8 +62,8 @@ type roundResult struct {
 	more, waits bool
 }
 
-// fillRound fills a round with the jobs that can be assigned now.
-func fillRound(v *view.View, p *round) {
+// fill enters the jobs that can be assigned now.
+func (p *round) fill(v *view.View) {
 	p.epoch = v.Epoch()
 	for uid, accounts := range v.Jobs.Queued.All() {
 		f := v.Federations.Get(uid).Rec

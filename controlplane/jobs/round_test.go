@@ -76,7 +76,7 @@ func (q queues) view(t testing.TB) *view.View {
 func pass(v *view.View) *round {
 	need := &Needs{generation: 1, request: delegation.Request{CPU: 500, Memory: 256 << 20}}
 	p := newRound(&clock.FirstSeen{}, time.Now(), Weights{}, func(*record.Federation) *Needs { return need })
-	fillRound(v, p)
+	p.fill(v)
 	return p
 }
 

@@ -87,8 +87,6 @@ type refusal struct {
 	text   string
 }
 
-func (r *refusal) Error() string { return r.text }
-
 func (h *handler) refuse(w http.ResponseWriter, what string, no *refusal) {
 	h.counted(what, no.word)
 	w.Header().Set(v1.RelayRefusedHeader, no.word)
