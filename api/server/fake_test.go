@@ -307,3 +307,8 @@ func (f *fake) DropRefreshToken(ctx context.Context, c identity.Caller, service,
 	f.called(ctx, "DropRefreshToken", c, target{service, clusterID})
 	return f.tokenStatus()
 }
+
+func (f *fake) Usage(ctx context.Context, c identity.Caller) (*v1.Usage, error) {
+	f.called(ctx, "Usage", c, nil)
+	return &v1.Usage{Accounts: []v1.AccountUsage{}}, f.err
+}

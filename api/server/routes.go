@@ -99,6 +99,7 @@ func (s *Server) routesOfFederations(r chi.Router) {
 	r.Get("/system/differences", s.handle(s.listDifferences))
 	r.Post("/system/differences", s.handle(s.resolveDifference))
 	r.Get("/system/audit", s.handle(s.listAudit))
+	r.Get("/system/usage", s.handle(s.getUsage))
 }
 
 func (s *Server) routesOfJobs(r chi.Router) {

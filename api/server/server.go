@@ -43,6 +43,7 @@ type UseCases struct {
 	Storage     Storage
 	Differences Differences
 	Audit       Audit
+	Usage       Usage
 	Tokens      Tokens
 	Jobs        Jobs
 	JobLogs     JobLogs

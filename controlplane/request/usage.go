@@ -2,9 +2,11 @@ package request
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"hash/maphash"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,11 +22,31 @@ import (
 type use uint8
 
 const (
-	useDefinitions use = iota
+	useFederations use = iota
+	useParts
+	useDesired
+	useHistory
+	useDeleted
 	useJobs
 	useRequests
+	useAudit
 	uses
 )
+
+// budgeted are the uses that count against an account's budget: the audit has bounds of its own.
+const budgeted = useAudit
+
+// ofDefinitions says whether a use is by definitions, which etcd keeps for a while after they are
+// deleted.
+func (w use) ofDefinitions() bool { return w < useJobs }
+
+// definitions are the bytes of definitions and their history.
+func (a *account) definitions() (sum int64) {
+	for w := range useJobs {
+		sum += a.live[w]
+	}
+	return sum
+}
 
 // usage counts the bytes of the store that each account has. It receives every change, in
 // order, and keeps a number for each key and account, so the count is the same on every
@@ -47,7 +69,9 @@ type counted struct {
 
 // account is one user, identified by the digits at the beginning of his requests' hashes.
 type account struct {
-	live [uses]int64
+	// subject is empty as long as only requests of the account are known.
+	subject string
+	live    [uses]int64
 	// freed has the bytes of definitions that were deleted or overwritten: etcd keeps them
 	// until its history is compacted. It has only those that this process has seen.
 	freed []freedBytes
@@ -107,7 +131,7 @@ func (u *usage) drop(key string) {
 	}
 	delete(u.keys, id)
 	c.of.live[c.use] -= int64(c.bytes)
-	if c.use == useDefinitions {
+	if c.use.ofDefinitions() {
 		c.of.free(int64(c.bytes), u.now().Add(u.history))
 	}
 }
@@ -115,10 +139,8 @@ func (u *usage) drop(key string) {
 // count needs mu.
 func (u *usage) count(ref record.Ref, kv store.KV) {
 	var of *account
-	what := useDefinitions
+	what, owned := ownedUse(ref.Kind)
 	switch ref.Kind {
-	case record.KindFederation, record.KindSpec, record.KindPart, record.KindHistory, record.KindSecrets, record.KindDesiredService, record.KindDeleted:
-		of = u.account(ownerIn(kv.Value))
 	case record.KindRequest:
 		if digits, ok := requestOwner(kv.Key); ok {
 			of, what = u.of(digits), useRequests
@@ -131,7 +153,14 @@ func (u *usage) count(ref record.Ref, kv store.KV) {
 		if c, ok := u.keys[maphash.String(u.seed, record.JobKey(ref.Name))]; ok {
 			of, what = c.of, useJobs
 		}
+	case record.KindAudit:
+		if e, err := store.Decode[record.Audit](kv); err == nil {
+			of, what = u.account(cmp.Or(e.By, identity.Admin)), useAudit
+		}
 	default:
+		if owned {
+			of = u.account(ownerIn(kv.Value))
+		}
 	}
 	if of == nil {
 		return
@@ -141,11 +170,33 @@ func (u *usage) count(ref record.Ref, kv store.KV) {
 	u.keys[maphash.String(u.seed, kv.Key)] = counted{of: of, bytes: uint32(min(size, 1<<31)), use: what}
 }
 
+// ownedUse is what a record that names its owner is used for; false for any other record.
+func ownedUse(kind record.Kind) (use, bool) {
+	switch kind {
+	case record.KindFederation:
+		return useFederations, true
+	case record.KindPart:
+		return useParts, true
+	case record.KindSpec, record.KindDesiredService:
+		return useDesired, true
+	case record.KindHistory, record.KindSecrets:
+		return useHistory, true
+	case record.KindDeleted:
+		return useDeleted, true
+	default:
+		return 0, false
+	}
+}
+
 func (u *usage) account(subject string) *account {
 	if subject == "" {
 		return nil
 	}
-	return u.of(ownerOfRequest(subject))
+	a := u.of(ownerOfRequest(subject))
+	if a.subject == "" {
+		a.subject = strings.Clone(subject)
+	}
+	return a
 }
 
 func (u *usage) of(digits string) *account {
@@ -164,6 +215,15 @@ func (a *account) free(n int64, until time.Time) {
 		return
 	}
 	a.freed = append(a.freed, freedBytes{until, n})
+}
+
+// used are the bytes that count against the budget, besides those that were deleted.
+func (a *account) used() int64 {
+	sum := a.pending
+	for w := range budgeted {
+		sum += a.live[w]
+	}
+	return sum
 }
 
 func (a *account) stillFreed(now time.Time) int64 {
@@ -223,14 +283,14 @@ func (c *Controller) spend(caller identity.Caller, subject string, size int64) (
 	defer u.mu.Unlock()
 	a := u.account(subject)
 	freed := a.stillFreed(u.now())
-	used := a.live[useDefinitions] + a.live[useJobs] + a.live[useRequests] + freed + a.pending
+	used := a.used() + freed
 	if used+size > most {
 		return nil, &fault.Error{Code: fault.CodeExhausted, RetryAfter: retryBudget, Message: fmt.Sprintf(
 			"nothing was changed: this needs %s in etcd, and of the %s that %s may have (--bytes-per-user) %s are used: "+
 				"%s by definitions and their history, %s by jobs, %s by requests with an Idempotency-Key, %s by writes under way, "+
 				"%s by what was deleted or replaced in the last %s; delete services or wait",
 			gate.MiB(size), gate.MiB(most), subject, gate.MiB(used),
-			gate.MiB(a.live[useDefinitions]), gate.MiB(a.live[useJobs]), gate.MiB(a.live[useRequests]), gate.MiB(a.pending), gate.MiB(freed), u.history)}
+			gate.MiB(a.definitions()), gate.MiB(a.live[useJobs]), gate.MiB(a.live[useRequests]), gate.MiB(a.pending), gate.MiB(freed), u.history)}
 	}
 	a.pending += size
 	return sync.OnceFunc(func() {

@@ -58,7 +58,7 @@ func TestBytesAreCountedForTheirAccounts(t *testing.T) {
 	}
 	same("made")
 	ann, bob := u.account("ann"), u.account("bob")
-	if ann.live[useDefinitions] < 40_000 || ann.live[useRequests] < 10_000 || ann.live[useJobs] != 0 || bob.live[useJobs] < 30_000 || bob.live[useDefinitions] != 0 {
+	if ann.definitions() < 40_000 || ann.live[useRequests] < 10_000 || ann.live[useJobs] != 0 || bob.live[useJobs] < 30_000 || bob.definitions() != 0 {
 		t.Errorf("ann %v, bob %v", ann.live, bob.live)
 	}
 	put(record.FederationKey("f"), record.Federation{UID: "f", Owner: "ann"})
@@ -78,5 +78,35 @@ func TestBytesAreCountedForTheirAccounts(t *testing.T) {
 	}
 	if ann.live != [uses]int64{} || bob.live != [uses]int64{} || len(u.keys) != 0 {
 		t.Errorf("nothing is there: %v, %v, %d keys", ann.live, bob.live, len(u.keys))
+	}
+}
+
+// TestUsageAddsUp: what is shown of an account is what counts against its budget, and the audit
+// does not.
+func TestUsageAddsUp(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	u := newUsage(func() time.Time { return now }, time.Minute)
+	put := func(key string, rec any) {
+		value, err := record.Encode(rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.Changed(store.KV{Key: key, Value: value}, false)
+	}
+	put(record.FederationKey("f"), record.Federation{UID: "f", Owner: "ann"})
+	put(record.HistoryKey("f", 1), record.History{Owner: "ann"})
+	put(record.AuditKey("1"), record.Audit{By: "ann"})
+	put(record.AuditKey("2"), record.Audit{})
+	u.Changed(store.KV{Key: record.HistoryKey("f", 1)}, true)
+
+	shown := u.show("ann", u.account("ann"), 10_000)
+	if shown.FederationBytes == 0 || shown.HistoryBytes != 0 || shown.FreedBytes == 0 || shown.AuditBytes == 0 {
+		t.Errorf("ann has %+v", shown)
+	}
+	if shown.UsedBytes != shown.FederationBytes+shown.FreedBytes || *shown.LeftBytes != 10_000-shown.UsedBytes {
+		t.Errorf("it does not add up: %+v", shown)
+	}
+	if admin := u.show(identity.Admin, u.account(identity.Admin), 10_000); admin.LeftBytes != nil || admin.AuditBytes == 0 || admin.UsedBytes != 0 {
+		t.Errorf("the administrator has %+v", admin)
 	}
 }

@@ -17,6 +17,7 @@ func UseCases(cp *controlplane.ControlPlane) server.UseCases {
 		Storage:     cp.Runs,
 		Differences: cp.Recovery,
 		Audit:       cp.Requests,
+		Usage:       cp.Requests,
 		Tokens:      cp.Tokens,
 		Jobs:        cp.Jobs,
 		JobLogs:     cp.Runs,

@@ -24,6 +24,7 @@ type getCmd struct {
 	Audit       getAuditCmd       `cmd:"" help:"Who did what, and what became of it, the newest first. For the administrator."`
 	Clusters    getClustersCmd    `cmd:"" aliases:"cluster" help:"The registered clusters."`
 	Capacity    getCapacityCmd    `cmd:"" help:"What each cluster has free for jobs."`
+	Usage       getUsageCmd       `cmd:"" help:"What you have in etcd and how much is left; for the administrator, what everybody has."`
 }
 
 type getFederationsCmd struct{}

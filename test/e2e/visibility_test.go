@@ -85,7 +85,7 @@ func asks() map[string][]ask {
 func elsewhere() []string {
 	return []string{
 		"GET /health", "GET /openapi.yaml", "GET /system/info", "GET /system/config", // the same for everybody
-		"GET /system/services", "GET /system/federations", "GET /system/deleted", "GET /system/differences", // lists, below
+		"GET /system/services", "GET /system/federations", "GET /system/deleted", "GET /system/differences", "GET /system/usage", // lists, below
 		"POST /system/services", "POST /system/plans", // a taken name, below
 		"GET /system/jobs", "GET /system/jobs/{job}", "GET /system/jobs/{job}/explain", "POST /system/jobs/{job}/cancel",
 		"POST /system/jobs/{job}/replay", "POST /system/jobs/{job}/resolve", // TestJobsThroughTheAPI
@@ -224,7 +224,7 @@ func everyRouteIsAsked(t *testing.T, w *world.World) {
 // listsShow: lists have what may be seen, and nothing of the rest.
 func listsShow(t *testing.T, w *world.World, authorization string, visible []string) {
 	t.Helper()
-	for _, path := range []string{"/system/services", "/system/federations", "/system/deleted", "/system/differences", "/system/clusters", "/system/clusters/" + a} {
+	for _, path := range []string{"/system/services", "/system/federations", "/system/deleted", "/system/differences", "/system/clusters", "/system/clusters/" + a, "/system/usage"} {
 		status, _, text := w.Raw("GET", path, "", authorization)
 		if status != 200 {
 			t.Errorf("GET %s: %d", path, status)
@@ -235,6 +235,9 @@ func listsShow(t *testing.T, w *world.World, authorization string, visible []str
 				t.Errorf("GET %s tells of %s: %v", path, name, !want)
 			}
 		}
+	}
+	if _, _, text := w.Raw("GET", "/system/usage", "", authorization); strings.Count(text, `"subject":`) != 1 {
+		t.Errorf("GET /system/usage tells of other accounts: %s", text)
 	}
 	if status, _, _ := w.Raw("GET", "/system/audit", "", authorization); status != 403 {
 		t.Errorf("GET /system/audit: %d", status)
