@@ -44,7 +44,13 @@ type Client struct {
 	cfg  Config
 	base string
 	http *http.Client
+	// onMissing is told which clusters have no part in an answer; it may be nil.
+	onMissing func(why string)
 }
+
+// OnMissing calls do for each answer in which clusters have no part, with their names and why.
+// It is set before the first request.
+func (c *Client) OnMissing(do func(why string)) { c.onMissing = do }
 
 // New makes a client; it sends nothing.
 func New(cfg Config) (*Client, error) {

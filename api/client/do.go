@@ -136,6 +136,9 @@ func (c *Client) try(ctx context.Context, in call) (*answer, error) {
 	if resp.StatusCode >= 300 {
 		return nil, answerError(in.method, in.path, resp, body)
 	}
+	if why := resp.Header.Get(v1.MissingHeader); why != "" && c.onMissing != nil {
+		c.onMissing(why)
+	}
 	return &answer{status: resp.StatusCode, header: resp.Header, body: body}, nil
 }
 

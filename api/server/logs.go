@@ -8,6 +8,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/server/respond"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/runs"
 )
@@ -25,8 +26,6 @@ const (
 	logRoute  = logsRoute + "/{job}"
 	// logTimeout bounds the output of a job, and everything else about jobs.
 	logTimeout = 90 * time.Second
-	// missingHeader says which members have no part in an answer, and why.
-	missingHeader = "Oscarfed-Missing"
 	// maxMissing bounds it in bytes.
 	maxMissing = 4 << 10
 )
@@ -46,7 +45,17 @@ func tellMissing(h http.Header, missing []string) {
 		}
 		return c
 	}, strings.Join(missing, "; "))
-	h.Set(missingHeader, respond.Cut(text, maxMissing))
+	h.Set(v1.MissingHeader, respond.Cut(text, maxMissing))
+}
+
+// managerLog answers GET /system/logs, the log of an OSCAR Manager: there is none here, and users
+// are told what OSCAR tells them.
+func (s *Server) managerLog(_ http.ResponseWriter, r *http.Request) error {
+	if !respond.StateOf(r).Caller.Administrator {
+		return respond.Errorf(fault.CodeForbidden, "OIDC tokens are not allowed for system logs")
+	}
+	return respond.Errorf(fault.CodeNotServed,
+		"The control plane has no log of an OSCAR Manager; ask the OSCAR of the cluster itself. The log of a service is at /system/logs/SERVICE")
 }
 
 // listLogs answers GET /system/logs/{service}: the jobs of all members, as OSCAR lists its own.

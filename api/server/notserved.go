@@ -46,10 +46,6 @@ func notServed(method, path string) string {
 		return "Quotas are those of one cluster" + ask
 	case "metrics":
 		return "The control plane does not count what services have used" + ask
-	case "logs":
-		if rest == "" && method == http.MethodGet {
-			return "The control plane has no log of an OSCAR Manager" + ask + ". The log of a service is at /system/logs/SERVICE"
-		}
 	case "config":
 		if rest == "" && method == http.MethodPut {
 			return "Which images are allowed is said to each OSCAR" + ask

@@ -26,7 +26,6 @@ func TestClientsAreToldWhatAControlPlaneDoesNotDo(t *testing.T) {
 		"GET /system/metrics/breakdown?group_by=service":        "used",
 		"GET /system/metrics/grayifyr0":                         "used",
 		"GET /system/logs":                                      "/system/logs/SERVICE",
-		"GET /system/logs?timestamps=true":                      "/system/logs/SERVICE",
 		"PUT /system/config":                                    "images",
 		"POST /system/services/grayifyr0/restart":               "exposed",
 		"POST /system/services/grayifyr0/stop":                  "exposed",

@@ -199,6 +199,9 @@ func TestLogs(t *testing.T) {
 	if diff := cmp.Diff([]string{"JobLogs x", "JobLog j1 true", "DeleteJobLogs true", "DeleteJobLog j1"}, names); diff != "" {
 		t.Error(diff)
 	}
+	// What clients of OSCAR expect of the Manager's own log.
+	want(t, c.do("GET", "/system/logs", ""), 501, text, "The control plane has no log of an OSCAR Manager; ask the OSCAR of the cluster itself. The log of a service is at /system/logs/SERVICE")
+	want(t, newClient(t, f, byHeader).do("GET", "/system/logs/", "", "X-Caller", "ann"), 403, text, "OIDC tokens are not allowed for system logs")
 	f.err = &fault.Error{Code: fault.CodeNotFound, Message: "there is no log"}
 	if resp := c.do("GET", "/system/logs/grayify/j1", ""); resp.StatusCode != 404 || bodyOf(t, resp) != "" {
 		t.Errorf("unknown: %d", resp.StatusCode)

@@ -150,11 +150,13 @@ func (c *Controller) JobLogs(ctx context.Context, caller identity.Caller, in Log
 	}
 	asking.Wait()
 	var remaining int64
+	answered := false
 	for _, a := range asks {
 		if a.err != nil {
 			out.Missing = append(out.Missing, a.Cluster+": "+reasonOf(a.err))
 			continue
 		}
+		answered = true
 		for name, job := range a.Jobs {
 			job.ClusterID, job.ReplicaUID = a.Cluster, a.UID
 			if _, twice := out.Jobs[name]; !twice {
@@ -172,7 +174,17 @@ func (c *Controller) JobLogs(ctx context.Context, caller identity.Caller, in Log
 	if len(next.Pages) > 0 || next.From < len(members) {
 		out.Next = next.String()
 	}
+	if !answered && out.Next == "" && len(out.Missing) > 0 {
+		// An empty list would say that there are no Jobs.
+		return nil, noneReached(in.Service, out.Missing)
+	}
 	return out, nil
+}
+
+// noneReached refuses a list of which no member has answered its part.
+func noneReached(service string, missing []string) *fault.Error {
+	return &fault.Error{Code: fault.CodeUnavailable, RetryAfter: 5 * time.Second,
+		Message: fmt.Sprintf("no member of %q could be reached: %s; start its syncer, or ask its OSCAR itself", service, strings.Join(missing, "; "))}
 }
 
 // ending is a body with whose end a request ends.

@@ -62,7 +62,14 @@ type app struct {
 }
 
 // dial connects; commands that need no API do not call it.
-func (a *app) dial() (*client.Client, error) { return a.connection.Dial() }
+func (a *app) dial() (*client.Client, error) {
+	c, err := a.connection.Dial()
+	if err != nil {
+		return nil, err
+	}
+	c.OnMissing(func(why string) { a.sayf("not in this answer: %s", why) })
+	return c, nil
+}
 
 // print writes a result: v as JSON or YAML, or what table makes of it.
 func (a *app) print(v any, table func() *output.Table) error {

@@ -347,6 +347,24 @@ func TestInvocationsAndLogsGoThroughTheStreams(t *testing.T) {
 			w.AwaitStreams(w.CP)
 		})
 
+		step(t, "when no member is reached there is no list, and not an empty one", func(t *testing.T) {
+			for _, id := range []string{"oscar-cluster-a", "oscar-cluster-b", "oscar-cluster-c"} {
+				w.Cluster(id).Stop()
+			}
+			w.Eventually("the streams are gone", func() bool {
+				list, err := w.Client.Clusters(t.Context())
+				return err == nil && !slices.ContainsFunc(list, func(c v1.Cluster) bool { return c.Stream || c.Alive })
+			})
+			status, header, body := w.Do("GET", "/system/logs/grayifyr0", "")
+			if status != 503 || header.Get("Retry-After") == "" || !strings.Contains(body, "oscar-cluster-c: ") || !strings.Contains(body, "start its syncer") {
+				t.Errorf("%d %s", status, body)
+			}
+			for _, id := range []string{"oscar-cluster-a", "oscar-cluster-b", "oscar-cluster-c"} {
+				w.Cluster(id).Start()
+			}
+			w.AwaitStreams(w.CP)
+		})
+
 		step(t, "after a restart of the control plane", func(t *testing.T) {
 			w.Restart()
 			w.AwaitStreams(w.CP)

@@ -91,7 +91,7 @@ func elsewhere() []string {
 		"POST /system/jobs/{job}/replay", "POST /system/jobs/{job}/resolve", // TestJobsThroughTheAPI
 		"GET /system/audit", "GET /system/clusters", "POST /system/clusters", "GET /system/clusters/{cluster}", "PUT /system/clusters/{cluster}",
 		"DELETE /system/clusters/{cluster}", "PUT /system/clusters/{cluster}/state", "POST /system/clusters/{cluster}/join", // the administrator's
-		"GET /system/status",                                                                                                               // clusters, and no service
+		"GET /system/logs", "GET /system/status", // clusters, and no service
 		"POST /system/join", "POST /system/join/challenge", "POST /system/join/renew", "GET /system/relay", "POST /system/relay/challenge", // syncers'
 	}
 }
