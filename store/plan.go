@@ -41,7 +41,7 @@ func planOf(tx *Txn, writes []write, keys []string) (*plan, error) {
 	for _, e := range tx.expects {
 		p.compares = append(p.compares, e.compare())
 		size += len(e.key) + perOp
-		if e.kind != expectEmpty && !slices.Contains(p.reads, e.key) {
+		if !e.ofPrefix() && !slices.Contains(p.reads, e.key) {
 			p.reads = append(p.reads, e.key)
 		}
 	}
@@ -114,12 +114,17 @@ func capacity(base int) int {
 	return most
 }
 
+// ofPrefix says that the key stands for all keys that begin with it.
+func (e expectation) ofPrefix() bool { return e.kind == expectEmpty || e.kind == expectUnwritten }
+
 func (e expectation) compare() clientv3.Cmp {
 	switch e.kind {
 	case expectSession:
 		return clientv3.Compare(clientv3.CreateRevision(e.key), "=", e.revision)
 	case expectEmpty:
 		return clientv3.Compare(clientv3.CreateRevision(e.key), "=", 0).WithPrefix()
+	case expectUnwritten:
+		return clientv3.Compare(clientv3.ModRevision(e.key), "<", e.revision+1).WithPrefix()
 	}
 	return clientv3.Compare(clientv3.ModRevision(e.key), "=", e.revision)
 }

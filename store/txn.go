@@ -45,10 +45,11 @@ type expectation struct {
 type expectationKind int
 
 const (
-	expectMod     expectationKind = iota // mod revision; 0 for absent
-	expectAbsent                         // the key is absent, and its presence is ErrExists
-	expectSession                        // create revision of a session's key
-	expectEmpty                          // no key with this prefix exists
+	expectMod       expectationKind = iota // mod revision; 0 for absent
+	expectAbsent                           // the key is absent, and its presence is ErrExists
+	expectSession                          // create revision of a session's key
+	expectEmpty                            // no key with this prefix exists
+	expectUnwritten                        // no key with this prefix was written after the revision
 )
 
 func newTxn(view View, marker string) *Txn {
@@ -151,6 +152,12 @@ func (tx *Txn) ExpectRevision(key string, revision int64) {
 // ExpectEmpty demands that no key with a prefix exists; otherwise the update ends
 // with a *ConflictError, unless Build looks again and decides otherwise.
 func (tx *Txn) ExpectEmpty(prefix string) { tx.expect(expectation{key: prefix, kind: expectEmpty}) }
+
+// ExpectUnwritten demands that no key with a prefix was written after a revision; a deletion is no
+// write. Otherwise Build is called again, and has to look at those keys at a newer revision.
+func (tx *Txn) ExpectUnwritten(prefix string, revision int64) {
+	tx.expect(expectation{key: prefix, revision: revision, kind: expectUnwritten})
+}
 
 // ExpectSession demands that the session still owns its key; otherwise the update
 // ends with ErrSessionLost. This is what fences a stale owner.

@@ -41,6 +41,21 @@ type CreateResult struct {
 	RequestID string
 }
 
+// put adds to a call what is alike for one service and for several.
+func (o CreateOptions) put(in *call) {
+	switch {
+	case o.Async:
+		in.wait = 0
+		in.header.Add("Prefer", "respond-async")
+	case o.Wait > 0:
+		in.wait = o.Wait
+		in.query.Set("wait", o.Wait.String())
+	}
+	if o.IdempotencyKey != "" {
+		in.header.Set("Idempotency-Key", o.IdempotencyKey)
+	}
+}
+
 // CreateService creates a service on every cluster of its federation.
 func (c *Client) CreateService(ctx context.Context, s *oscar.Service, opts CreateOptions) (*CreateResult, error) {
 	body, err := json.Marshal(s)
@@ -51,18 +66,8 @@ func (c *Client) CreateService(ctx context.Context, s *oscar.Service, opts Creat
 		method: http.MethodPost, path: "/system/services", body: body,
 		query: url.Values{}, header: http.Header{"Prefer": {"return=representation"}}, wait: defaultWait,
 	}
-	switch {
-	case opts.Async:
-		in.wait = 0
-		in.header.Add("Prefer", "respond-async")
-	case opts.Wait > 0:
-		in.wait = opts.Wait
-		in.query.Set("wait", opts.Wait.String())
-	}
+	opts.put(&in)
 	set(in.query, "deployment", opts.Deployment)
-	if opts.IdempotencyKey != "" {
-		in.header.Set("Idempotency-Key", opts.IdempotencyKey)
-	}
 	if opts.Plan != "" {
 		in.header.Set(planHeader, opts.Plan)
 	}
@@ -80,6 +85,39 @@ func (c *Client) CreateService(ctx context.Context, s *oscar.Service, opts Creat
 		Replayed:  out.header.Get("Idempotent-Replayed") == "true",
 		Location:  out.header.Get("Location"),
 		RequestID: out.header.Get("X-Request-ID"),
+	}, nil
+}
+
+// CreateServicesResult is an accepted creation of several services.
+type CreateServicesResult struct {
+	// Federations are in the order of the services.
+	Federations []v1.Federation
+	// Done and Replayed are as in CreateResult.
+	Done, Replayed bool
+	RequestID      string
+}
+
+// CreateServices creates several services, each on every cluster of its federation, or none of
+// them anywhere. Together they have at most oscar.MaxReplicas replicas. Of opts, Deployment and Plan
+// are for one service and have no effect.
+func (c *Client) CreateServices(ctx context.Context, services []*oscar.Service, opts CreateOptions) (*CreateServicesResult, error) {
+	body, err := json.Marshal(map[string]any{"services": services})
+	if err != nil {
+		return nil, fmt.Errorf("services: %w", err)
+	}
+	in := call{method: http.MethodPost, path: "/system/federations", body: body, query: url.Values{}, header: http.Header{}, wait: defaultWait}
+	opts.put(&in)
+	out, err := c.do(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	list, err := decode[[]v1.Federation](in.method, in.path, out.body)
+	if err != nil {
+		return nil, err
+	}
+	return &CreateServicesResult{
+		Federations: *list, Done: out.status != http.StatusAccepted,
+		Replayed: out.header.Get("Idempotent-Replayed") == "true", RequestID: out.header.Get("X-Request-ID"),
 	}, nil
 }
 

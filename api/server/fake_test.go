@@ -114,6 +114,14 @@ func (f *fake) CreateService(ctx context.Context, c identity.Caller, req federat
 	return f.created, f.err
 }
 
+func (f *fake) CreateServices(ctx context.Context, c identity.Caller, req federations.BatchRequest) (*federations.BatchResult, error) {
+	f.called(ctx, "CreateServices", c, req)
+	if f.err != nil {
+		return nil, f.err
+	}
+	return &federations.BatchResult{Federations: f.federations, Done: true}, nil
+}
+
 func (f *fake) DeleteService(ctx context.Context, c identity.Caller, service string, opts federations.DeleteOptions) (*federations.DeleteResult, error) {
 	f.called(ctx, "DeleteService "+service, c, opts)
 	return f.deleted, f.err

@@ -95,6 +95,7 @@ func (s *Server) routesOfFederations(r chi.Router) {
 	r.Delete(refreshTokenRoute, s.handle(s.deleteRefreshToken))
 	r.Post("/system/plans", s.handle(s.planService))
 	r.Get("/system/federations", s.handle(s.listFederations))
+	r.Post("/system/federations", s.handle(s.createServices))
 	r.Get("/system/federations/{federation}", s.handle(s.getFederation))
 	r.Get("/system/deleted", s.handle(s.listDeleted))
 	r.Get("/system/differences", s.handle(s.listDifferences))

@@ -192,7 +192,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 	for _, route := range []string{
 		"GET /", "GET /system", "GET /system/nothing", "GET /system/services/a/b", "GET /system/replicas", "POST /health",
 		"PATCH /system/services", "PUT /system/services/x", "POST /system/services/x", "DELETE /system/services", "DELETE /system/services/",
-		"POST /system/federations", "TRACE /system/info", "BREW /system/info", "OPTIONS /system/services", "GET //system/services",
+		"PUT /system/federations", "TRACE /system/info", "BREW /system/info", "OPTIONS /system/services", "GET //system/services",
 	} {
 		method, path, _ := strings.Cut(route, " ")
 		for _, auth := range []string{"", "Basic b3NjYXI6d3Jvbmc="} {

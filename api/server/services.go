@@ -18,6 +18,8 @@ import (
 // Services are the use cases of OSCAR's service paths.
 type Services interface {
 	CreateService(ctx context.Context, caller identity.Caller, req federations.CreateRequest) (*federations.CreateResult, error)
+	// CreateServices makes several services, all or none.
+	CreateServices(ctx context.Context, caller identity.Caller, req federations.BatchRequest) (*federations.BatchResult, error)
 	DeleteService(ctx context.Context, caller identity.Caller, service string, opts federations.DeleteOptions) (*federations.DeleteResult, error)
 	// Services are told one after another: all of them may be much.
 	Services(ctx context.Context, caller identity.Caller, fn func(*oscar.Service) error) error

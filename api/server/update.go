@@ -119,12 +119,22 @@ func replayed(h http.Header, yes bool) {
 // parseService reads a service definition.
 func parseService(r *http.Request, body []byte) (*oscar.Service, error) {
 	respond.StateOf(r).Noun = "service"
+	service, violations := readService(body)
+	if len(violations) > 0 {
+		return nil, respond.Invalid(oscar.LimitViolations(violations)...)
+	}
+	return service, nil
+}
+
+// readService reads a definition, or returns all violations of one that is readable but for some
+// fields.
+func readService(body []byte) (*oscar.Service, []oscar.Violation) {
 	service, violations := oscar.ParseService(body)
 	if len(violations) > 0 {
-		if service != nil { // readable but for some fields: say all at once
+		if service != nil {
 			violations = append(violations, oscar.Validate(service)...)
 		}
-		return nil, respond.Invalid(oscar.LimitViolations(violations)...)
+		return nil, violations
 	}
 	if service.ClusterID == oscar.DefaultClusterKey {
 		service.ClusterID = "" // as in an FDL: none is named

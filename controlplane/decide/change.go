@@ -153,7 +153,7 @@ func RefuseChange(s view.Situation) Decision {
 		refused.Members[i].Cause = f
 		refused.Members[i].Rollback = &record.Rollback{State: record.RollbackNotCreated}
 	}
-	view.BoundSentences(refused.Members)
+	view.BoundSentences(refused.Members, 0)
 	refused.Code, refused.Detail = string(abortCode(refused.Members)), FailureDetail(refused.Members)
 	return d
 }

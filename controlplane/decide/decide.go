@@ -116,19 +116,25 @@ func Commit(s view.Situation, l Limits, delay time.Duration) Decision {
 	return d
 }
 
+// These steps end a creation.
+const (
+	stepAbort    = "abort"
+	stepRollBack = "roll_back"
+)
+
 // Abort removes the prepare records: nothing was made anywhere.
 func Abort(s view.Situation, cause func(view.ReplicaState) *record.Failure) Decision {
 	next := s.Fed
 	next.Members = slices.Clone(s.Fed.Members)
 	next.Phase, next.Deadline, next.ChangedAt = record.PhaseAborted, nil, record.At(s.Now)
-	d := Decision{Name: "abort", Fed: &next, DropName: true, Request: s.Fed.Request}
+	d := Decision{Name: stepAbort, Fed: &next, DropName: true, Request: s.Fed.Request}
 	for _, r := range s.Replicas {
 		m := &next.Members[r.Member]
 		m.Cause = cause(r)
 		m.Rollback = &record.Rollback{State: record.RollbackNotCreated}
 		d.Remove = append(d.Remove, removalOf(r, s))
 	}
-	view.BoundSentences(next.Members)
+	view.BoundSentences(next.Members, 0)
 	next.Code = string(abortCode(next.Members))
 	next.Detail = FailureDetail(next.Members)
 	return d
@@ -168,14 +174,14 @@ func RollBack(s view.Situation, cause func(view.ReplicaState) *record.Failure) D
 	next := s.Fed
 	next.Members = slices.Clone(s.Fed.Members)
 	next.Phase, next.Deadline, next.ChangedAt = record.PhaseRollingBack, nil, record.At(s.Now)
-	d := Decision{Name: "roll_back", Fed: &next}
+	d := Decision{Name: stepRollBack, Fed: &next}
 	for _, r := range s.Replicas {
 		m := &next.Members[r.Member]
 		m.Cause = cause(r)
 		m.Rollback = &record.Rollback{State: record.RollbackPending}
 		d.Put = append(d.Put, PlacedAt(r, tombstone(r.Desired, record.CauseRollback)))
 	}
-	view.BoundSentences(next.Members)
+	view.BoundSentences(next.Members, 0)
 	next.Code = string(fault.CodeReplicaFailed)
 	next.Detail = FailureDetail(next.Members)
 	return d
@@ -213,7 +219,7 @@ func RolledBack(s view.Situation) Decision {
 	for _, r := range part {
 		d.Remove = append(d.Remove, removalOf(r, s))
 	}
-	view.BoundSentences(next.Members)
+	view.BoundSentences(next.Members, 0)
 	return d
 }
 
@@ -297,7 +303,7 @@ func decideResult(s view.Situation, l Limits) Decision {
 		d.Remove = append(d.Remove, removalOf(r, s))
 	}
 	if len(d.Remove) > 0 {
-		view.BoundSentences(next.Members)
+		view.BoundSentences(next.Members, 0)
 		return d
 	}
 	switch {

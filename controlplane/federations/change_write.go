@@ -124,7 +124,7 @@ func (c *Controller) commitChange(ctx context.Context, id Change, d *ChangeDraft
 				request.Note(tx, sit.Now, request.EntryOf(d.Next, record.ActionChange, record.OutcomeAccepted))
 			} else {
 				change := wholeChange(id, d)
-				if err := putDecision(change, sit, v, tx); err != nil {
+				if err := putDecision(change, sit, tx); err != nil {
 					return err
 				}
 				id.Claim.Write(tx, uid, at, request.AnswerOf(change))
@@ -223,7 +223,7 @@ func (c *Controller) commitOrders(ctx context.Context, id Change, sit view.Situa
 			if err := c.keepAlong(v, tx, id, &sit.Fed); err != nil || len(d.Put) == 0 {
 				return err
 			}
-			return putDecision(d, sit, v, tx)
+			return putDecision(d, sit, tx)
 		},
 	})
 	if err != nil {

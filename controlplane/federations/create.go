@@ -24,17 +24,24 @@ import (
 // outcome is known or req.Wait has passed.
 func (c *Controller) CreateService(ctx context.Context, caller identity.Caller, req CreateRequest) (*CreateResult, error) {
 	began := time.Now()
-	if req.RequestID == "" {
-		req.RequestID = record.NewUID()
-	}
-	uid, replayed, err := c.accept(ctx, caller, req, request.CreateClaim(caller, req.repeat(), req.RequestID))
-	if err != nil {
+	req.RequestID = request.ID(req.RequestID)
+	q := request.CreateClaim(caller, req.repeat(), req.RequestID)
+	token := tokens.GivenBy(caller, req.Service.TakeRefreshToken())
+	uid, before, err := c.accept(ctx, caller, q, func() ([]*Draft, error) {
+		d, err := c.DraftCreate(caller, req.Service, req, q.Hash, token)
+		if err != nil {
+			return nil, err
+		}
+		return []*Draft{d}, c.createAsPlanned(caller, req, d)
+	})
+	switch {
+	case err != nil:
 		return nil, fault.Crossing(outdated(req.Plan, err))
+	case before != nil:
+		res, err := c.replay(before.Request, before.Revision)
+		return res, fault.Crossing(err)
 	}
-	if uid == nil {
-		return replayed, nil
-	}
-	res, err := c.await(ctx, *uid, req.Wait-time.Since(began), req.Wait == 0)
+	res, err := c.await(ctx, uid, req.Wait-time.Since(began), req.Wait == 0)
 	if err != nil {
 		return nil, fault.Crossing(err)
 	}
@@ -42,64 +49,64 @@ func (c *Controller) CreateService(ctx context.Context, caller identity.Caller, 
 }
 
 // accept takes a request to transaction A, or finds the request that it repeats. It returns the
-// uid to wait for, or a kept result.
-func (c *Controller) accept(ctx context.Context, caller identity.Caller, req CreateRequest, q request.Claim) (*string, *CreateResult, error) {
-	token := tokens.GivenBy(caller, req.Service.TakeRefreshToken())
+// uid to wait for, of the first of several federations, or a request that has its outcome already.
+func (c *Controller) accept(ctx context.Context, caller identity.Caller, q request.Claim, draft func() ([]*Draft, error)) (string, *request.Accepted, error) {
 	began, tries := time.Now(), gate.NewRetries()
 	for {
-		uid, res, err := c.tryAccept(ctx, caller, req, q, token, began)
+		uid, before, err := c.tryAccept(ctx, caller, q, draft, began)
 		if !errors.Is(err, gate.ErrFence) && !errors.Is(err, request.ErrAccepted) {
-			return uid, res, err
+			return uid, before, err
 		}
 		if err := tries.Next(ctx, err); err != nil {
-			return nil, nil, err
+			return "", nil, err
 		}
 	}
 }
 
 // tryAccept is one try of accept. On ErrFence or ErrAccepted another try may end otherwise.
-func (c *Controller) tryAccept(ctx context.Context, caller identity.Caller, req CreateRequest, q request.Claim, token tokens.Given, began time.Time) (*string, *CreateResult, error) {
+func (c *Controller) tryAccept(ctx context.Context, caller identity.Caller, q request.Claim, draft func() ([]*Draft, error), began time.Time) (string, *request.Accepted, error) {
 	v, err := c.gate.FreshWith(ctx, q.Keys()...)
 	if err != nil {
-		return nil, nil, err
+		return "", nil, err
 	}
 	switch r, err := c.requests.Repetition(v, q); {
 	case err != nil:
-		return nil, nil, err
+		return "", nil, err
 	case r != nil && r.Answer != nil:
-		res, err := c.replay(r.Request, r.Revision)
-		return nil, res, err
+		return "", r, nil
 	case r != nil:
-		return &r.UID, nil, nil
+		return r.UID, nil, nil
 	}
-	d, err := c.DraftCreate(caller, req.Service, req, q.Hash, token)
+	drafts, err := draft()
 	if c.awaitKeys(ctx, err, began) {
-		return nil, nil, gate.ErrFence
+		return "", nil, gate.ErrFence
 	}
 	if err != nil {
-		return nil, nil, err
+		return "", nil, c.unlessKnown(ctx, q, err) // what has the name may be this very request
 	}
-	if err := c.createAsPlanned(caller, req, d); err != nil {
-		return nil, nil, c.unlessKnown(ctx, q, err) // what has the name may be this very request
+	var before []gate.Staged
+	var size int64
+	for _, d := range drafts {
+		size += gate.BytesThrough(d.Fed, d.Desired, slices.Concat(d.parts, d.Before)...)
+		before = slices.Concat(before, d.parts, d.Before)
 	}
-	before := slices.Concat(d.parts, d.Before)
-	release, err := c.requests.Reserve(caller, d.Fed.Owner, gate.BytesThrough(d.Fed, d.Desired, before...))
+	release, err := c.requests.Reserve(caller, drafts[0].Fed.Owner, size)
 	if err != nil {
-		return nil, nil, c.unlessKnown(ctx, q, err)
+		return "", nil, c.unlessKnown(ctx, q, err)
 	}
 	defer release()
 	if err := c.requests.MayKeep(q); err != nil {
-		return nil, nil, c.unlessKnown(ctx, q, err)
+		return "", nil, c.unlessKnown(ctx, q, err)
 	}
 	if err := c.Stage(ctx, before); err != nil {
-		return nil, nil, err
+		return "", nil, err
 	}
 	c.gate.Fail("after_specs")
-	if err := c.commitA(ctx, d, q); err != nil {
-		return nil, nil, err
+	if err := c.commitA(ctx, drafts, q); err != nil {
+		return "", nil, err
 	}
 	c.gate.Fail("after_accept")
-	return &d.Fed.UID, nil, nil
+	return drafts[0].Fed.UID, nil, nil
 }
 
 // unlessKnown is err, or ErrAccepted when the same request was accepted meanwhile.
@@ -164,6 +171,8 @@ type Draft struct {
 	Before []gate.Staged
 	// parts are written before those.
 	parts []gate.Staged
+	// size is the check of the transactions that follow.
+	size sizeCheck
 	// hold is the order to keep the refresh token; nil without one.
 	hold *gate.Staged
 }
@@ -194,7 +203,8 @@ func (c *Controller) DraftCreate(caller identity.Caller, s *oscar.Service, req C
 		return nil, err
 	}
 	d.Fence = fence
-	if err := c.sizeCheckOf(d.Fed, d.Desired, d.Before[len(d.Desired):]).checkCreate(); err != nil {
+	d.size = c.sizeCheckOf(d.Fed, d.Desired, d.Before[len(d.Desired):])
+	if err := d.size.checkCreate(); err != nil {
 		return nil, err
 	}
 	if b != nil {
@@ -246,47 +256,39 @@ func (c *Controller) draft(r *Renderer, token tokens.Given) (*Draft, error) {
 	return d, nil
 }
 
-// commitA is the transaction that makes the whole federation appear.
-func (c *Controller) commitA(ctx context.Context, d *Draft, q request.Claim) error {
-	fedKey, nameKey := record.FederationKey(d.Fed.UID), record.NameKey(d.Fed.Owner, d.Fed.GroupID)
-	keys := append(q.Keys(), fedKey, nameKey, record.FenceKey, record.MetaKey)
-	for _, p := range d.Desired {
-		keys = append(keys, record.DesiredServiceKey(p.Cluster, p.Service))
+// commitA is the transaction that makes federations appear, each whole, and all at once.
+func (c *Controller) commitA(ctx context.Context, drafts []*Draft, q request.Claim) error {
+	first := drafts[0].Fed
+	keys := append(q.Keys(), record.FederationKey(first.UID), record.FenceKey, record.MetaKey)
+	if len(drafts) == 1 {
+		keys = append(keys, record.NameKey(first.Owner, first.GroupID))
+	}
+	for _, d := range drafts {
+		for _, p := range d.Desired {
+			keys = append(keys, record.DesiredServiceKey(p.Cluster, p.Service))
+		}
 	}
 	res, err := c.store.Update(ctx, store.Update{
-		Keys: keys, RequestID: d.Fed.RequestID, Marker: fedKey,
+		Keys: keys, RequestID: first.RequestID, Marker: record.FederationKey(first.UID),
 		Build: func(v store.View, tx *store.Txn) error {
 			if err := c.requests.Free(q, v); err != nil {
 				return err
 			}
-			if kv, _ := v.KV(record.FenceKey); kv.ModRevision != d.Fence {
+			if kv, _ := v.KV(record.FenceKey); kv.ModRevision != drafts[0].Fence {
 				return gate.ErrFence
 			}
-			if err := gate.SameEpoch(v, tx, d.Fed.Epoch); err != nil {
+			if err := gate.SameEpoch(v, tx, first.Epoch); err != nil {
 				return err
 			}
-			if err := c.NameFree(v, nameKey, d.Fed.GroupID); err != nil {
+			tx.Expect(record.FenceKey)
+			if err := c.namesFree(v, tx, drafts); err != nil {
 				return err
 			}
-			for _, p := range d.Desired {
-				if err := c.LocationFree(v, p); err != nil {
+			q.Write(tx, first.UID, first.CreatedAt, nil)
+			for _, d := range drafts {
+				if err := c.putDraft(v, tx, d); err != nil {
 					return err
 				}
-			}
-			tx.ExpectAbsent(fedKey)
-			tx.ExpectAbsent(nameKey)
-			tx.Expect(record.FenceKey)
-			tx.Put(nameKey, record.Name{V: record.Version, UID: d.Fed.UID})
-			tx.Put(fedKey, d.Fed)
-			q.Write(tx, d.Fed.UID, d.Fed.CreatedAt, nil)
-			request.Note(tx, d.Fed.CreatedAt.Time, request.EntryOf(d.Fed, record.ActionCreate, record.OutcomeAccepted))
-			for _, p := range d.Desired {
-				key := record.DesiredServiceKey(p.Cluster, p.Service)
-				tx.ExpectAbsent(key)
-				tx.Put(key, p.Rec)
-			}
-			if d.hold != nil {
-				tx.Put(d.hold.Key, d.hold.Rec)
 			}
 			return nil
 		},
@@ -295,6 +297,54 @@ func (c *Controller) commitA(ctx context.Context, d *Draft, q request.Claim) err
 		return err
 	}
 	return c.gate.Shows(ctx, res.Revision)
+}
+
+// putDraft puts one federation with its desired records into transaction A.
+func (c *Controller) putDraft(v store.View, tx *store.Txn, d *Draft) error {
+	tx.Put(record.NameKey(d.Fed.Owner, d.Fed.GroupID), record.Name{V: record.Version, UID: d.Fed.UID})
+	tx.Put(record.FederationKey(d.Fed.UID), d.Fed)
+	request.Note(tx, d.Fed.CreatedAt.Time, request.EntryOf(d.Fed, record.ActionCreate, record.OutcomeAccepted))
+	for _, p := range d.Desired {
+		if err := c.LocationFree(v, p); err != nil {
+			return err
+		}
+		key := record.DesiredServiceKey(p.Cluster, p.Service)
+		tx.ExpectAbsent(key)
+		tx.Put(key, p.Rec)
+	}
+	if d.hold != nil {
+		tx.Put(d.hold.Key, d.hold.Rec)
+	}
+	return nil
+}
+
+// namesFree refuses a group_id that a living federation of the owner has. The names of a batch are
+// compared all together, since a transaction has room for few comparisons: no name of the owner
+// was written since the state that they were looked up in.
+func (c *Controller) namesFree(v store.View, tx *store.Txn, drafts []*Draft) error {
+	if first := drafts[0].Fed; len(drafts) == 1 {
+		key := record.NameKey(first.Owner, first.GroupID)
+		tx.ExpectAbsent(record.FederationKey(first.UID))
+		tx.ExpectAbsent(key)
+		return c.NameFree(v, key, first.GroupID)
+	}
+	var revision int64
+	held := map[string]string{}
+	c.state.Read(func(now *view.View) {
+		revision = now.Revision
+		for _, d := range drafts {
+			if uid, ok := now.Names.Lookup(record.NameKey(d.Fed.Owner, d.Fed.GroupID)); ok {
+				held[d.Fed.GroupID] = uid
+			}
+		}
+	})
+	for _, d := range drafts {
+		if uid, ok := held[d.Fed.GroupID]; ok {
+			return c.nameHeld(uid, d.Fed.GroupID)
+		}
+	}
+	tx.ExpectUnwritten(record.NamesOfPrefix(drafts[0].Fed.Owner), revision)
+	return nil
 }
 
 // NameFree refuses a group_id that a living federation of the owner has.

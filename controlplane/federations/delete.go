@@ -118,61 +118,68 @@ func replicasToGo(r *request.Accepted) func(view.Situation) []view.ReplicaState 
 }
 
 func (c *Controller) writeDelete(ctx context.Context, caller identity.Caller, uid string, opts DeleteOptions, q request.Claim) error {
-	s, rev, ok := c.situation(uid)
-	if !ok {
+	all, own := c.together(uid)
+	if own < 0 {
 		return gate.ErrStale
 	}
+	s, rev := all[own].sit, all[own].rev
 	if err := s.Understood(); err != nil {
 		return err
 	}
-	var d decide.Decision
-	switch s.Fed.Phase {
-	case record.PhasePreparing:
-		d = decide.Abort(s, func(view.ReplicaState) *record.Failure { return nil })
-	case record.PhaseApplying:
-		d = decide.RollBack(s, func(view.ReplicaState) *record.Failure { return nil })
-	case record.PhaseReady:
-		d = decide.Deletion(s, opts.orders())
-	case record.PhaseDeleting:
-		d = decide.AmendDeletion(s, opts.orders())
-		if len(d.Put) == 0 && q.Hash == "" {
-			return nil
-		}
-	case record.PhaseRollingBack:
-		d = decide.RolledBack(s)
-		d.Put = decide.AmendDeletion(s, opts.orders()).Put
-	case record.PhaseAborted, record.PhaseRolledBack:
+	d, err := deletion(s, opts)
+	if err != nil || d.Fed == nil {
+		return err
+	}
+	if s.Fed.Phase == record.PhaseDeleting && len(d.Put) == 0 && q.Hash == "" {
 		return nil
-	default:
-		return fault.NewerVersion(fmt.Sprintf("federation %q", s.Fed.GroupID), fmt.Sprintf("phase %q", s.Fed.Phase))
-	}
-	if s.Fed.Phase == record.PhasePreparing || s.Fed.Phase == record.PhaseApplying {
-		d.Fed.Code, d.Fed.Detail = string(fault.CodeConflict), "the creation was ended by a deletion"
-	}
-	key := record.FederationKey(uid)
-	keys := append(q.Keys(), key)
-	if d.Request != "" {
-		keys = append(keys, record.RequestKey(d.Request))
 	}
 	d.Fed.RequestID, d.Fed.By = opts.RequestID, caller.Subject
+	all.decide(func(sits []view.Situation) []decide.Decision { return decide.EndBatch(sits, own, d) })
+	key := record.FederationKey(uid)
 	res, err := c.store.Update(ctx, store.Update{
-		Keys: keys, RequestID: opts.RequestID, Marker: key,
+		Keys: append(q.Keys(), all.keys()...), RequestID: opts.RequestID, Marker: key,
 		Build: func(v store.View, tx *store.Txn) error {
 			if err := c.requests.Free(q, v); err != nil {
 				return err
 			}
-			if kv, ok := v.KV(key); !ok || kv.ModRevision != rev || opts.IfMatch != 0 && rev != opts.IfMatch {
+			if opts.IfMatch != 0 && rev != opts.IfMatch {
 				return gate.ErrStale
 			}
-			tx.Expect(key)
 			q.Write(tx, uid, record.At(s.Now), request.AnswerOf(d))
-			return putDecision(d, s, v, tx)
+			return all.put(v, tx)
 		},
 	})
 	if err != nil {
 		return err
 	}
 	return c.gate.Shows(ctx, res.Revision)
+}
+
+// deletion is what an order to delete a federation does to it: it ends a creation, makes
+// tombstones, or adds orders to them. Fed is nil when nothing is left to be done.
+func deletion(s view.Situation, opts DeleteOptions) (decide.Decision, error) {
+	none := func(view.ReplicaState) *record.Failure { return nil }
+	ended := func(d decide.Decision) (decide.Decision, error) {
+		d.Fed.Code, d.Fed.Detail = string(fault.CodeConflict), "the creation was ended by a deletion"
+		return d, nil
+	}
+	switch s.Fed.Phase {
+	case record.PhasePreparing:
+		return ended(decide.Abort(s, none))
+	case record.PhaseApplying:
+		return ended(decide.RollBack(s, none))
+	case record.PhaseReady:
+		return decide.Deletion(s, opts.orders()), nil
+	case record.PhaseDeleting:
+		return decide.AmendDeletion(s, opts.orders()), nil
+	case record.PhaseRollingBack:
+		d := decide.RolledBack(s)
+		d.Put = decide.AmendDeletion(s, opts.orders()).Put
+		return d, nil
+	case record.PhaseAborted, record.PhaseRolledBack:
+		return decide.Decision{}, nil
+	}
+	return decide.Decision{}, fault.NewerVersion(fmt.Sprintf("federation %q", s.Fed.GroupID), fmt.Sprintf("phase %q", s.Fed.Phase))
 }
 
 // giveUp ends a rollback that a deletion has begun or found and that still waits for a cluster,

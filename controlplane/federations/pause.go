@@ -69,16 +69,9 @@ func (c *Controller) writePause(ctx context.Context, caller identity.Caller, p v
 // orderStep takes a step that a request orders, on the record of this revision, and waits until
 // the state shows it. It returns ErrStale when the record has changed since.
 func (c *Controller) orderStep(ctx context.Context, s view.Situation, rev int64, d decide.Decision) error {
-	key := record.FederationKey(s.Fed.UID)
+	all := steps{{s, rev, d}}
 	res, err := c.store.Update(ctx, store.Update{
-		Keys: []string{key}, RequestID: d.Fed.RequestID, Marker: key,
-		Build: func(v store.View, tx *store.Txn) error {
-			if kv, ok := v.KV(key); !ok || kv.ModRevision != rev {
-				return gate.ErrStale
-			}
-			tx.Expect(key)
-			return putDecision(d, s, v, tx)
-		},
+		Keys: all.keys(), RequestID: d.Fed.RequestID, Marker: record.FederationKey(s.Fed.UID), Build: all.put,
 	})
 	if err != nil {
 		return err

@@ -16,65 +16,72 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// reconcile takes the next step of one federation and returns when to look again. The
-// transaction of a step compares the federation's record, so that of two instances one wins and
-// the other has nothing left to do.
+// reconcile takes the next step of one federation, and of its batch while it is created, and
+// returns when to look again. The transaction of a step compares the federation's record, so that
+// of two instances one wins and the other has nothing left to do.
 func (c *Controller) reconcile(ctx context.Context, uid string) (time.Duration, error) {
-	s, rev, ok := c.situation(uid)
-	if !ok {
+	all, own := c.together(uid)
+	if own < 0 {
 		return 0, nil
 	}
 	if c.gate.Unverified() {
 		return 0, gate.ErrStale
 	}
-	next := decide.Decide(s, c.limits)
-	if next.Name == "" {
-		if next.Again.IsZero() {
+	all.decide(func(sits []view.Situation) []decide.Decision { return decide.Batch(sits, own, c.limits) })
+	taken := all.taken()
+	if len(taken) == 0 {
+		again := all[own].next.Again
+		if again.IsZero() {
 			return 0, nil
 		}
-		return max(next.Again.Sub(c.cfg.Now()), 10*time.Millisecond), nil
+		return max(again.Sub(c.cfg.Now()), 10*time.Millisecond), nil
 	}
-	if next.Leave != "" {
-		var err error
-		if next, err = c.leaveCluster(ctx, s, rev, next.Leave); err != nil {
+	var fence int64
+	if cluster := taken[0].next.Leave; cluster != "" {
+		next, err := c.leaveCluster(ctx, all[own].sit, all[own].rev, cluster)
+		if err != nil {
 			return 0, err
 		}
+		all[own].next, fence = next, next.Fence
+		taken = all.taken()
 	}
-	c.gate.Fail("before_" + next.Name)
-	key := record.FederationKey(uid)
-	keys := []string{key}
-	if next.Fence != 0 {
+	c.gate.Fail("before_" + taken[0].next.Name)
+	rev, err := c.commitSteps(ctx, all, fence)
+	if err != nil {
+		return 0, err
+	}
+	c.gate.Fail("after_" + taken[0].next.Name)
+	for _, s := range taken {
+		c.cfg.Step(s.next.Name)
+		c.cfg.Logger.Info("federation step", "federation", s.sit.Fed.UID, "group_id", s.sit.Fed.GroupID, "generation", s.sit.Fed.Generation,
+			"step", s.next.Name, "revision", rev, "request_id", s.sit.Fed.RequestID, "detail", detailOf(s.next))
+	}
+	return 0, c.state.Wait(ctx, rev)
+}
+
+// commitSteps writes steps in one transaction. With a fence, no cluster may have changed since.
+func (c *Controller) commitSteps(ctx context.Context, all steps, fence int64) (int64, error) {
+	keys := all.keys()
+	if fence != 0 {
 		keys = append(keys, record.FenceKey)
 	}
-	guess := c.state.Mirror.Snapshot().Guess(keys...)
-	if next.Request != "" {
-		// Requests are not mirrored.
-		keys, guess = append(keys, record.RequestKey(next.Request)), nil
+	var guess *store.View
+	if all.request() == "" { // requests are not mirrored
+		guess = c.state.Mirror.Snapshot().Guess(keys...)
 	}
 	res, err := c.store.Update(ctx, store.Update{
 		Keys: keys, From: guess,
 		Build: func(v store.View, tx *store.Txn) error {
-			if kv, ok := v.KV(key); !ok || kv.ModRevision != rev {
-				return gate.ErrStale
-			}
-			tx.Expect(key)
-			if next.Fence != 0 {
-				if kv, _ := v.KV(record.FenceKey); kv.ModRevision != next.Fence {
+			if fence != 0 {
+				if kv, _ := v.KV(record.FenceKey); kv.ModRevision != fence {
 					return gate.ErrStale
 				}
 				tx.Expect(record.FenceKey)
 			}
-			return putDecision(next, s, v, tx)
+			return all.put(v, tx)
 		},
 	})
-	if err != nil {
-		return 0, err
-	}
-	c.gate.Fail("after_" + next.Name)
-	c.cfg.Step(next.Name)
-	c.cfg.Logger.Info("federation step", "federation", uid, "group_id", s.Fed.GroupID, "generation", s.Fed.Generation,
-		"step", next.Name, "revision", res.Revision, "request_id", s.Fed.RequestID, "detail", detailOf(next))
-	return 0, c.state.Wait(ctx, res.Revision)
+	return res.Revision, err
 }
 
 func detailOf(d decide.Decision) string {
@@ -84,32 +91,9 @@ func detailOf(d decide.Decision) string {
 	return d.Fed.Detail
 }
 
-// situation reads one federation and its replicas at one revision.
-func (c *Controller) situation(uid string) (view.Situation, int64, bool) {
-	var s view.Situation
-	var rev int64
-	found := false
-	c.state.Read(func(v *view.View) {
-		f, ok := v.Federations.Lookup(uid)
-		if !ok {
-			return
-		}
-		found, rev = true, f.Rev
-		s = v.Situation(f.Rec)
-	})
-	s.Now = c.cfg.Now()
-	s.Age = c.state.Elapsed.Age(rev, s.Now)
-	if found {
-		decide.DeadlinesOf(&c.seen, &s)
-	} else {
-		c.seen.Forget(uid)
-		c.seen.Forget(uid + "/change")
-	}
-	return s, rev, found
-}
-
-// putDecision puts a decision into the transaction.
-func putDecision(n decide.Decision, s view.Situation, v store.View, tx *store.Txn) error {
+// putDecision puts a decision about one federation into the transaction. The answer to its request
+// is not in it: steps.put writes that.
+func putDecision(n decide.Decision, s view.Situation, tx *store.Txn) error {
 	if err := s.Understood(); err != nil {
 		return err
 	}
@@ -160,9 +144,6 @@ func putDecision(n decide.Decision, s view.Situation, v store.View, tx *store.Tx
 	}
 	if e := request.EntryOfStep(old, n); e != nil {
 		request.Note(tx, s.Now, *e)
-	}
-	if n.Request != "" {
-		return request.WriteAnswer(n.Request, old.UID, request.AnswerOf(n), v, tx)
 	}
 	return nil
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/decide"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
-	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -50,18 +49,47 @@ func (c *Controller) sizeCheckOf(fed record.Federation, desired []gate.Placed, d
 
 // checkCreate tries all courses of a creation, and then the changes of the ready federation.
 func (l sizeCheck) checkCreate() error {
-	prepared := l.reported(record.PhaseRefused)
-	applied := l.reported(record.PhaseFailed)
-	back := decide.RollBack(applied.Situation, func(r view.ReplicaState) *record.Failure { return r.Failure("") })
+	after := laterStep{"rollback's outcome", alone(l.Situation, l.after(l.rollBack()).outcome()), nil}
+	return errors.Join(check(append(l.creation(), after)), l.checkChange())
+}
+
+// creation are the steps of a creation that a batch takes together.
+func (l sizeCheck) creation() []laterStep {
+	refused := decide.Abort(l.reported(record.PhaseRefused).Situation, func(r view.ReplicaState) *record.Failure { return r.Failure("") })
 	ready := decide.Decision{Fed: new(l.inPhase(record.PhaseReady).Fed)}
-	steps := []laterStep{
-		{"refusal", l.Situation, decide.Abort(prepared.Situation, func(r view.ReplicaState) *record.Failure { return r.Failure("") }), nil},
-		{"vote", l.Situation, decide.Commit(l.Situation, l.limits, 0), nil},
-		{"outcome", l.Situation, ready, nil},
-		{"rollback", l.Situation, back, nil},
-		{"rollback's outcome", l.Situation, l.after(back).outcome(), nil},
+	return []laterStep{
+		{"refusal", alone(l.Situation, refused), nil},
+		{"vote", alone(l.Situation, decide.Commit(l.Situation, l.limits, 0)), nil},
+		{"outcome", alone(l.Situation, ready), nil},
+		{"rollback", alone(l.Situation, l.rollBack()), nil},
 	}
-	return errors.Join(check(steps), l.checkChange())
+}
+
+// rollBack is the rollback after every replica has failed.
+func (l sizeCheck) rollBack() decide.Decision {
+	return decide.RollBack(l.reported(record.PhaseFailed).Situation, func(r view.ReplicaState) *record.Failure { return r.Failure("") })
+}
+
+// checkBatch tries the steps that the federations of a batch take together.
+func checkBatch(of []*Draft) error {
+	var together []laterStep
+	for _, d := range of {
+		d.size.Fed.Batch = d.Fed.Batch
+		for i, one := range d.size.creation() {
+			if i == len(together) {
+				together = append(together, laterStep{name: one.name})
+			}
+			together[i].steps = append(together[i].steps, one.steps...)
+		}
+	}
+	for _, later := range together {
+		var decisions []decide.Decision
+		for _, s := range later.steps {
+			decisions = append(decisions, s.next)
+		}
+		decide.ShareSentences(decisions)
+	}
+	return check(together)
 }
 
 func (l sizeCheck) checkChange() error {
@@ -82,10 +110,10 @@ func (l sizeCheck) checkChange() error {
 	refused := decide.RefuseChange(proposed.Situation)
 	refused.Remove = nil
 	return check([]laterStep{
-		{"change", stands.Situation, decide.ApplyChange(stands.Situation, decide.NewProposal(next, specs)), l.definition},
-		{"addition of a member", stands.Situation, decide.Decision{Fed: &proposed.Fed}, l.definition},
-		{"refusal of a member", proposed.Situation, refused, nil},
-		{"deletion", stands.Situation, decide.Deletion(stands.Situation, decide.DeletionOrders{RequestID: next.RequestID, Data: "delete", Jobs: "cancel"}), nil},
+		{"change", alone(stands.Situation, decide.ApplyChange(stands.Situation, decide.NewProposal(next, specs))), l.definition},
+		{"addition of a member", alone(stands.Situation, decide.Decision{Fed: &proposed.Fed}), l.definition},
+		{"refusal of a member", alone(proposed.Situation, refused), nil},
+		{"deletion", alone(stands.Situation, decide.Deletion(stands.Situation, decide.DeletionOrders{RequestID: next.RequestID, Data: "delete", Jobs: "cancel"})), nil},
 	})
 }
 
@@ -126,43 +154,51 @@ func (l sizeCheck) outcome() decide.Decision {
 
 // laterStep is a possible later transaction.
 type laterStep struct {
-	name string
-	s    view.Situation
-	d    decide.Decision
-	more []gate.Staged
+	name  string
+	steps steps
+	more  []gate.Staged
 }
 
+// alone is the step of one federation.
+func alone(s view.Situation, d decide.Decision) steps { return steps{{sit: s, next: d}} }
+
 // check returns an error for the first step that would be too large.
-func check(steps []laterStep) error {
-	for _, step := range steps {
-		err := store.Check(func(tx *store.Txn) error {
-			step.d.Request = "" // it is written below
-			if err := putDecision(step.d, step.s, store.View{}, tx); err != nil {
-				return err
-			}
-			for _, m := range step.more {
-				tx.Put(m.Key, m.Rec)
-			}
-			hash := strings.Repeat("0", 64)
-			tx.Put(record.RequestKey(hash), record.Request{
-				V: record.Version, BodyHash: hash, UID: step.s.Fed.UID, RequestID: step.s.Fed.RequestID, Keyed: true, Answer: request.AnswerOf(step.d),
-			})
-			later := laterBytes + laterBytesEach*len(step.s.Replicas)
-			if step.d.Name == "rolled_back" {
-				later += decide.MaxDeletedBytes
-			}
-			tx.PutBytes("later", make([]byte, later))
-			return nil
-		})
+func check(later []laterStep) error {
+	for _, l := range later {
+		err := store.Check(func(tx *store.Txn) error { return l.put(tx) })
 		if errors.Is(err, store.ErrTooLarge) {
 			return &fault.Error{Code: fault.CodeTooLarge, Cause: err, Message: fmt.Sprintf(
 				"nothing was changed: the %s of this federation would be %v; "+
-					"make its script, annotations, allowed_users or urls shorter, or name fewer members", step.name, err)}
+					"make its script, annotations, allowed_users or urls shorter, or name fewer members", l.name, err)}
 		}
 		if err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// put puts the step into a transaction, with space for what is not known yet.
+func (l laterStep) put(tx *store.Txn) error {
+	space := laterBytes
+	for _, s := range l.steps {
+		if err := putDecision(s.next, s.sit, tx); err != nil {
+			return err
+		}
+		space += laterBytesEach * len(s.sit.Replicas)
+		if s.next.Name == "rolled_back" {
+			space += decide.MaxDeletedBytes
+		}
+	}
+	for _, m := range l.more {
+		tx.Put(m.Key, m.Rec)
+	}
+	first, hash := l.steps[0].sit.Fed, strings.Repeat("0", 64)
+	_, answer := l.steps.answer()
+	tx.Put(record.RequestKey(hash), record.Request{
+		V: record.Version, BodyHash: hash, UID: first.UID, RequestID: first.RequestID, Keyed: true, Answer: answer,
+	})
+	tx.PutBytes("later", make([]byte, space))
 	return nil
 }
 

@@ -120,6 +120,7 @@ func (v *View) applyObserved(ref record.Ref, kv store.KV, exists bool) {
 func (v *View) applyFederation(uid string, kv store.KV, exists bool) {
 	v.news.Federations[uid] = true
 	if old, ok := v.Federations.m[uid]; ok {
+		v.InBatch.mark(old.Rec.Batch, uid, false)
 		for _, m := range MembersOf(old.Rec) {
 			v.OnCluster.mark(m.ClusterID, uid, false)
 			if v.departing(m.ClusterID) {
@@ -133,6 +134,9 @@ func (v *View) applyFederation(uid string, kv store.KV, exists bool) {
 	}
 	set(v, v.Federations.m, uid, kv, exists)
 	if f, ok := v.Federations.m[uid]; ok {
+		if f.Rec.Batch != "" {
+			v.InBatch.mark(f.Rec.Batch, uid, true)
+		}
 		for _, m := range MembersOf(f.Rec) {
 			v.OnCluster.mark(m.ClusterID, uid, true)
 		}

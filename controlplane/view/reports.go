@@ -124,9 +124,10 @@ func bounded(text string, n int) string {
 const sharedSentences = 128 << 10
 
 // BoundSentences cuts the sentences that syncers reported about the members of a federation to
-// their share of its record, so that the outcome of a creation can always be written.
-func BoundSentences(members []record.Member) {
-	share := min(MaxReportMessage, sharedSentences/2/max(len(members), 1))
+// their share of its record, so that the outcome of a creation can always be written. Members of
+// other federations that are written with it are counted in also.
+func BoundSentences(members []record.Member, also int) {
+	share := min(MaxReportMessage, sharedSentences/2/max(len(members)+also, 1))
 	for i := range members {
 		if f := members[i].Cause; f != nil {
 			cut := *f

@@ -53,6 +53,28 @@ func (v *View) Situation(f *record.Federation) Situation {
 	return out
 }
 
+// Together are the federations that take their steps with f: those of its batch, in the order of
+// their uids, while their creation has no outcome. Of a federation that is alone it is f.
+func (v *View) Together(f Versioned[record.Federation]) []Versioned[record.Federation] {
+	if f.Rec.Batch == "" || !f.Rec.Phase.InFlight() {
+		return []Versioned[record.Federation]{f}
+	}
+	return v.BatchOf(f.Rec.Batch)
+}
+
+// BatchOf are the federations of a batch that are in the store, in the order of their uids. A
+// federation that was created alone is a batch of one.
+func (v *View) BatchOf(first string) []Versioned[record.Federation] {
+	var out []Versioned[record.Federation]
+	for _, uid := range slices.Sorted(v.InBatch.Of(first)) {
+		out = append(out, v.Federations.m[uid])
+	}
+	if f, ok := v.Federations.m[first]; ok && len(out) == 0 {
+		out = append(out, f)
+	}
+	return out
+}
+
 // Replica is one member with its desired record and the report of its syncer. index is its
 // index in the list of members, or -1.
 func (v *View) Replica(m record.Member, index int) ReplicaState {

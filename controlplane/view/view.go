@@ -25,7 +25,9 @@ type View struct {
 	// OnCluster lists, for a cluster, the federations with a member on it, also one that is
 	// being added or that leaves.
 	OnCluster Index[string, string]
-	Deleted   Table[string, Versioned[record.Deleted]]
+	// InBatch lists, for the first federation of a batch, all of its federations.
+	InBatch Index[string, string]
+	Deleted Table[string, Versioned[record.Deleted]]
 	// DeletedOf lists, for cluster/service, the uids of earlier lives.
 	DeletedOf Index[string, string]
 	// Marked has, for the mark of a service's token, the location of that service.
@@ -41,7 +43,7 @@ func newView() View {
 	return View{
 		Instances: TableOf(map[string]Versioned[record.Instance]{}), Clusters: TableOf(map[string]Versioned[record.Cluster]{}), Federations: TableOf(map[string]Versioned[record.Federation]{}),
 		Names: TableOf(map[string]string{}), Marked: TableOf(map[string]Location{}), Nodes: Nodes{map[string]*Node{}},
-		Named: newIndex[string, string](), OnCluster: newIndex[string, string](),
+		Named: newIndex[string, string](), OnCluster: newIndex[string, string](), InBatch: newIndex[string, string](),
 		Deleted: TableOf(map[string]Versioned[record.Deleted]{}), DeletedOf: newIndex[string, string](),
 		Tokens: TokenStates{map[string]*TokenState{}}, Jobs: newJobIndex(), news: newChanges(),
 	}

@@ -73,6 +73,9 @@ type Federation struct {
 	Deadline *Time `json:"deadline,omitempty"`
 	// Request is the hash of the idempotency record that waits for the outcome.
 	Request string `json:"request,omitempty"`
+	// Batch is the uid of the first of the federations that one request creates, all of them or
+	// none; empty for a federation that is created alone.
+	Batch string `json:"batch,omitempty"`
 	// Detail is one sentence about why a creation failed.
 	Detail string `json:"detail,omitempty"`
 	// Code is the error code that a failed creation is answered with.

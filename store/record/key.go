@@ -32,10 +32,13 @@ func ClusterKey(cluster string) string { return ClustersPrefix + cluster }
 // FederationKey is the record of one life of a federation.
 func FederationKey(uid string) string { return FederationsPrefix + uid }
 
+// NamesOfPrefix covers the names of an owner's federations.
+func NamesOfPrefix(owner string) string { return NamesPrefix + Escape(owner) + "/" }
+
 // NameKey maps an owner's group_id to the uid of the federation that holds it.
 // The owner may hold any character; it is escaped to one path segment.
 func NameKey(owner, groupID string) string {
-	return NamesPrefix + Escape(owner) + "/" + groupID
+	return NamesOfPrefix(owner) + groupID
 }
 
 // HistoryKey is the submitted service of one generation, without secrets.

@@ -20,4 +20,6 @@ type Answer struct {
 	// Federation holds causes and rollbacks of a failed creation, and why a change
 	// was refused.
 	Federation *Federation `json:"federation,omitempty"`
+	// Batch holds the federations of a request that created several.
+	Batch []*Federation `json:"batch,omitempty"`
 }

@@ -14,10 +14,14 @@ type Forms struct {
 }
 
 // OwnForms are those of this version: the one place where they are.
-func OwnForms() Forms { return Forms{Reads: FormParts, Writes: FormParts} }
+func OwnForms() Forms { return Forms{Reads: FormBatch, Writes: FormBatch} }
 
-// FormParts is the form with parts: specs, histories and secrets may name some.
-const FormParts = 2
+const (
+	// FormParts is the form with parts: specs, histories and secrets may name some.
+	FormParts = 2
+	// FormBatch is the form with batches: the creation of a federation may end with that of others.
+	FormBatch = 3
+)
 
 // Minimum is what a program must read and write to work with a store; 0 stands for 1.
 type Minimum struct {

@@ -26,6 +26,7 @@ type checker struct {
 	at        map[place]map[string]bool  // -> federations with a member there
 	named     map[name]map[string]bool   // -> federations of that name
 	namesOf   map[string]map[string]bool // federation uid -> keys of names that point to it
+	batches   map[string]map[string]bool // first federation of a batch -> all of them, also those that went
 	past      past
 	jobs      jobsIndex
 
@@ -53,6 +54,7 @@ func rules() []rule {
 	return []rule{
 		{name: RuleUnique, step: uniqueStep, stands: uniqueStands},
 		{name: RuleAtomic, step: atomicStep, stands: atomicStands},
+		{name: RuleAtomic, step: batchStep},
 		{name: RuleGraph, stands: graphStands},
 		{name: RuleWriters, step: writersStep},
 		{name: RuleWriters, step: auditStep},
@@ -86,6 +88,7 @@ func newChecker(opts Options) (*checker, error) {
 		at:        map[place]map[string]bool{},
 		named:     map[name]map[string]bool{},
 		namesOf:   map[string]map[string]bool{},
+		batches:   map[string]map[string]bool{},
 		past:      newPast(),
 		jobs:      newJobsIndex(),
 	}, nil
@@ -176,6 +179,9 @@ func (c *checker) reindex(ch *change) {
 		}
 	}
 	if f := as[record.Federation](ch.now); f != nil {
+		if f.Batch != "" {
+			add(c.batches, f.Batch, ch.ref.Name)
+		}
 		add(c.named, name{f.Owner, f.GroupID}, ch.ref.Name)
 		for _, m := range slices.Concat(replicasOf(f), f.Leaving) {
 			add(c.at, placeOf(m), ch.ref.Name)

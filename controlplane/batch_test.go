@@ -1,0 +1,288 @@
+package controlplane_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
+)
+
+// batch is a request for services with these names. The replicas of each are named0 to named2.
+func batch(t *testing.T, names ...string) federations.BatchRequest {
+	t.Helper()
+	req := federations.BatchRequest{Wait: time.Minute, Body: []byte(strings.Join(names, ","))}
+	for _, name := range names {
+		s, violations := oscar.ParseService([]byte(strings.ReplaceAll(body, "grayifyr", name)))
+		if len(violations) > 0 {
+			t.Fatal(violations)
+		}
+		req.Services = append(req.Services, s)
+	}
+	return req
+}
+
+// failsFor answers about services with this prefix as answer says.
+func failsFor(prefix string, answer func(string, *record.Desired) *record.Observed) func(string, *record.Desired) *record.Observed {
+	return func(service string, d *record.Desired) *record.Observed {
+		if strings.HasPrefix(service, prefix) {
+			return answer(service, d)
+		}
+		return yes(service, d)
+	}
+}
+
+// nothingLeft holds that no name, desired record or spec is left.
+func (w *world) nothingLeft() {
+	w.t.Helper()
+	for _, prefix := range []string{
+		record.NamesPrefix, record.DesiredServicesPrefix("a"), record.DesiredServicesPrefix("b"), record.SpecsPrefix("c"), record.SecretsPrefix,
+	} {
+		if left := w.keys(prefix); len(left) > 0 {
+			w.t.Errorf("left behind: %v", left)
+		}
+	}
+}
+
+// phases are the phases that each federation had, with the revisions at which they began.
+func (w *world) phases() map[int64][]record.Phase {
+	w.t.Helper()
+	out, last := map[int64][]record.Phase{}, map[string]record.Phase{}
+	err := w.store.History(w.t.Context(), record.FederationsPrefix, 1, w.revision(), func(rev int64, events []store.Event) error {
+		for _, ev := range events {
+			f, err := store.Decode[record.Federation](ev.KV)
+			if ev.Deleted || err != nil {
+				continue
+			}
+			if last[f.UID] != f.Phase {
+				last[f.UID] = f.Phase
+				out[rev] = append(out[rev], f.Phase)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return out
+}
+
+func TestSeveralServicesAreCreatedTogether(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		req := batch(t, "one", "two", "three")
+		req.IdempotencyKey = "k1"
+		res, err := w.Federations.CreateServices(t.Context(), admin, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !res.Done || len(res.Federations) != 3 {
+			t.Fatalf("%+v", res)
+		}
+		for i, f := range res.Federations {
+			if f.Phase != record.PhaseReady || f.GroupID != req.Services[i].Name {
+				t.Errorf("federation %d is %q, %s", i, f.GroupID, f.Phase)
+			}
+		}
+		// Whatever they do, they do in one revision.
+		for rev, phases := range w.phases() {
+			if len(phases) != 3 || phases[0] != phases[1] || phases[1] != phases[2] {
+				t.Errorf("revision %d: %v", rev, phases)
+			}
+		}
+		again := batch(t, "one", "two", "three")
+		again.IdempotencyKey = "k1"
+		if got, err := w.Federations.CreateServices(t.Context(), admin, again); err != nil || !got.Replayed || len(got.Federations) != 3 ||
+			got.Federations[2].UID != res.Federations[2].UID {
+			t.Errorf("the same request again: %+v, %v", got, err)
+		}
+		// From now on each lives for itself.
+		if _, err := w.Federations.DeleteService(t.Context(), admin, "two0", federations.DeleteOptions{Wait: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		if left, err := w.Federations.List(t.Context(), admin); err != nil || len(left) != 2 {
+			t.Errorf("%d are left, %v", len(left), err)
+		}
+		if got, err := w.Federations.CreateServices(t.Context(), admin, again); err != nil || len(got.Federations) != 3 {
+			t.Errorf("the outcome of the request, when one was deleted: %+v, %v", got, err)
+		}
+	})
+}
+
+func TestOneServiceThatIsRefusedLeavesNoneOfItsBatch(t *testing.T) {
+	for name, tt := range map[string]struct {
+		answer func(string, *record.Desired) *record.Observed
+		code   fault.Code
+		phase  record.Phase
+	}{
+		"in a vote":       {no(record.ReasonDoesNotFit), fault.CodeFailedPrecondition, record.PhaseAborted},
+		"without a vote":  {silent, fault.CodeUnavailable, record.PhaseAborted},
+		"when it is made": {failing, fault.CodeReplicaFailed, record.PhaseRolledBack},
+		"a name is taken": {no(record.ReasonNameTaken), fault.CodeAlreadyExists, record.PhaseAborted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.clusters["b"].does(failsFor("two", tt.answer))
+				req := batch(t, "one", "two", "three")
+				req.IdempotencyKey = "k1"
+				_, err := w.Federations.CreateServices(t.Context(), admin, req)
+				if code := codeOf(t, err); code != tt.code {
+					t.Errorf("code %s: %v", code, err)
+				}
+				e, _ := errors.AsType[*fault.Error](err)
+				causes := 0
+				for _, r := range e.Failed.Replicas {
+					if r.Cause != nil {
+						causes++
+					}
+				}
+				if len(e.Failed.Replicas) != 9 || causes != 1 || e.Failed.Phase != tt.phase || e.Failed.Service != "two0" {
+					t.Errorf("%d replicas, %d with a cause, %s of %s: %v", len(e.Failed.Replicas), causes, e.Failed.Phase, e.Failed.Service, err)
+				}
+				w.nothingLeft()
+				again := batch(t, "one", "two", "three")
+				again.IdempotencyKey = "k1"
+				if _, got := w.Federations.CreateServices(t.Context(), admin, again); got == nil || got.Error() != err.Error() {
+					t.Errorf("the same request again: %v, at first: %v", got, err)
+				}
+				w.clusters["b"].does(yes)
+				if _, err := w.Federations.CreateServices(t.Context(), admin, batch(t, "one", "two", "three")); err != nil {
+					t.Error("once the cause is gone:", err)
+				}
+			})
+		})
+	}
+}
+
+// A federation that is taken back on a cluster that does not answer holds up the outcome of no other.
+func TestABatchIsRolledBackAlsoWhereNoneAnswers(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.clusters["b"].does(failsFor("two", failing))
+		w.clusters["c"].does(func(service string, d *record.Desired) *record.Observed {
+			if d.Intent == record.IntentDelete && strings.HasPrefix(service, "one") {
+				return nil
+			}
+			return yes(service, d)
+		})
+		req := batch(t, "one", "two")
+		req.Wait = 10 * time.Second
+		_, err := w.Federations.CreateServices(t.Context(), admin, req)
+		if code := codeOf(t, err); code != fault.CodeReplicaFailed {
+			t.Error(err)
+		}
+		w.clusters["c"].does(yes)
+		w.eventually(func() bool { return len(w.keys(record.NamesPrefix)) == 0 })
+		w.nothingLeft()
+	})
+}
+
+func TestADeletionOfOneServiceEndsTheCreationOfItsBatch(t *testing.T) {
+	for _, phase := range []record.Intent{record.IntentPrepare, record.IntentApply} {
+		t.Run(string(phase), func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.clusters["b"].does(failsFor("two", func(service string, d *record.Desired) *record.Observed {
+					if d.Intent == phase {
+						return nil
+					}
+					return yes(service, d)
+				}))
+				req := batch(t, "one", "two")
+				req.Wait = 0
+				if _, err := w.Federations.CreateServices(t.Context(), admin, req); err != nil {
+					t.Fatal(err)
+				}
+				w.eventually(func() bool { d, ok := w.desired("b", "two1"); return ok && d.Intent == phase })
+				if _, err := w.Federations.DeleteService(t.Context(), admin, "one0", federations.DeleteOptions{Wait: time.Minute}); err != nil {
+					t.Fatal(err)
+				}
+				w.clusters["b"].does(yes)
+				w.eventually(func() bool { return len(w.keys(record.NamesPrefix)) == 0 })
+				w.nothingLeft()
+			})
+		})
+	}
+}
+
+// Nothing is written before all services are found to be valid, alone and together.
+func TestAllServicesOfABatchAreValidatedFirst(t *testing.T) {
+	for name, tt := range map[string]struct {
+		edit func([]*oscar.Service)
+		path string
+	}{
+		"one names an unknown cluster": {func(s []*oscar.Service) { s[1].Federation.Members[0].ClusterID = "nowhere" }, "services[1].federation.members[0].cluster_id"},
+		"two of one group":             {func(s []*oscar.Service) { s[1].Federation.GroupID = "one0" }, "services[1].federation.group_id"},
+		"two at one place":             {func(s []*oscar.Service) { s[1].Federation.Members[1].ServiceName = "one2" }, "services[1].federation.members"},
+		"one is best effort":           {func(s []*oscar.Service) { s[0].Federation.Deployment = oscar.DeploymentBestEffort }, "services[0].federation.deployment"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				w := newWorld(t)
+				before := w.revision()
+				req := batch(t, "one", "two")
+				tt.edit(req.Services)
+				_, err := w.Federations.CreateServices(t.Context(), admin, req)
+				e, ok := errors.AsType[*fault.Error](err)
+				if !ok || !slices.ContainsFunc(e.Violations, func(v oscar.Violation) bool { return v.Path == tt.path }) {
+					t.Fatalf("%v: %+v", err, e)
+				}
+				if now := w.revision(); now != before {
+					t.Errorf("%d revisions were written", now-before)
+				}
+			})
+		})
+	}
+}
+
+// A transaction of etcd takes 128 comparisons: a batch of the most replicas keeps to that whether
+// they belong to one service each or to many.
+func TestTheLargestBatches(t *testing.T) {
+	for services, on := range map[int][]string{oscar.MaxReplicas: {"a"}, oscar.MaxReplicas / 3: {"a", "b", "c"}} {
+		t.Run(fmt.Sprint(services), func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				w := newWorld(t)
+				var names []string
+				for i := range services {
+					names = append(names, fmt.Sprintf("s%dr", i))
+				}
+				req := batch(t, names...)
+				for _, s := range req.Services {
+					s.Federation.Members = s.Federation.Members[:len(on)-1]
+				}
+				res, err := w.Federations.CreateServices(t.Context(), admin, req)
+				if err != nil || len(res.Federations) != services {
+					t.Fatal(err)
+				}
+				more := batch(t, append(names, "onemore")...)
+				if _, err := w.Federations.CreateServices(t.Context(), admin, more); codeOf(t, err) != fault.CodeInvalid {
+					t.Errorf("more than the most: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// An instance of the version before would take a step of one federation alone.
+func TestABatchWaitsForTheUpgradeOfAllInstances(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.put(record.InstanceKey("older"), record.Instance{V: record.Version, Forms: record.Forms{Reads: record.FormParts, Writes: record.FormParts}})
+		w.eventually(func() bool {
+			_, err := w.Federations.CreateServices(t.Context(), admin, batch(t, "one", "two"))
+			return err != nil && codeOf(t, err) == fault.CodeUnavailable
+		})
+		if _, err := w.Federations.CreateServices(t.Context(), admin, batch(t, "one")); err != nil {
+			t.Error("a service alone is no batch:", err)
+		}
+	})
+}
