@@ -18,7 +18,8 @@ import (
 
 // Limits of one defect.
 const (
-	historyLimit = 2 * time.Minute
+	// historyLimit ends a history that hangs, also on a machine that does much else.
+	historyLimit = 10 * time.Minute
 	dirMode      = 0o755
 	fileMode     = 0o644
 )
@@ -27,7 +28,7 @@ func main() {
 	var o options
 	flag.IntVar(&o.seeds, "seeds", 200, "play so many histories for each defect")
 	flag.Uint64Var(&o.from, "from", 1, "begin with the history of this seed")
-	flag.DurationVar(&o.limit, "time", 10*time.Minute, "play for so long for each defect")
+	flag.DurationVar(&o.limit, "time", 10*time.Minute, "play until so much time of the processors is used for each defect")
 	flag.StringVar(&o.only, "only", "", "a regular expression of the defects' names")
 	flag.StringVar(&o.work, "work", "build/planted", "a folder for what is built")
 	flag.StringVar(&o.readme, "readme", "test/planted/README.md", "the page whose list is written anew; empty for none")
@@ -65,14 +66,14 @@ func run(out io.Writer, o options) error {
 		return err
 	}
 	fmt.Fprintf(out, "built in %.0f s\n", time.Since(began).Seconds())
-	missed, sick := 0, map[uint64]bool{}
+	missed, sick := 0, map[string]bool{}
 	for i, d := range defects() {
 		if !name.MatchString(d.name) || o.open && wasCaught(o.readme, d.name) {
 			continue
 		}
-		began := time.Now()
-		caught := player{binary, number(i), sick}.play(o.from, o.seeds, began.Add(o.limit))
-		caught.took = time.Since(began)
+		p := &player{binary: binary, defect: number(i), sick: sick}
+		caught := p.play(o.from, o.seeds, o.limit)
+		caught.took = p.used
 		if caught.by == "" {
 			missed++
 		}
@@ -89,6 +90,9 @@ func run(out io.Writer, o options) error {
 	}
 	return nil
 }
+
+// noDefect is the number with which the binary has none of them.
+const noDefect = 0
 
 // number is how the binary calls the defect at a place of the list.
 func number(i int) int { return i + 1 }
@@ -167,7 +171,9 @@ type player struct {
 	binary string
 	defect int
 	// sick are the histories that fail without a defect, too.
-	sick map[uint64]bool
+	sick map[string]bool
+	// used is the time that the processors have worked for it.
+	used time.Duration
 }
 
 // trials is the plan of all trials, which is played before the seeds.
@@ -178,8 +184,9 @@ type catch struct {
 	// by is the seed that has failed, or trials; empty when none has.
 	by        string
 	histories int
-	took      time.Duration
-	said      string
+	// took is the time of the processors that it needed: a busy machine is not seen in it.
+	took time.Duration
+	said string
 }
 
 func (c catch) String() string {
@@ -189,43 +196,55 @@ func (c catch) String() string {
 	return fmt.Sprintf("by %s, %.0f s: %s", c.by, c.took.Seconds(), c.said)
 }
 
-// play plays histories until one fails that does not fail without the defect.
-func (p player) play(from uint64, seeds int, until time.Time) catch {
+// play plays the trials, and then histories, until something fails that does not fail without the
+// defect.
+func (p *player) play(from uint64, seeds int, limit time.Duration) catch {
 	var c catch
-	if said, err := p.run(p.defect, "-test.run", "^TestTrials$"); err != nil {
+	if said, caught := p.fails(trials); caught {
 		return catch{by: trials, histories: 1, said: said}
 	}
 	c.histories++
-	for seed := from; seed < from+uint64(seeds) && time.Now().Before(until); seed++ {
-		if p.sick[seed] {
+	for seed := from; seed < from+uint64(seeds) && p.used < limit; seed++ {
+		name := strconv.FormatUint(seed, 10)
+		if p.sick[name] {
 			continue
 		}
 		c.histories++
-		said, err := p.history(p.defect, seed)
-		if err == nil {
-			continue
+		if said, caught := p.fails(name); caught {
+			c.by, c.said = name, said
+			return c
 		}
-		if _, err := p.history(0, seed); err != nil {
-			p.sick[seed] = true
-			continue
-		}
-		c.by, c.said = strconv.FormatUint(seed, 10), said
-		return c
 	}
 	return c
 }
 
-// history plays one with a defect, or with none for 0, and gives the first thing that it complained of.
-func (p player) history(defect int, seed uint64) (said string, err error) {
-	return p.run(defect, "-test.run", "^TestHistories$", "-seed", strconv.FormatUint(seed, 10))
+// fails plays the history of a seed, or the trials, and says whether it fails, and not without the
+// defect. It gives the first thing that the history complained of.
+func (p *player) fails(name string) (said string, caught bool) {
+	args := []string{"-test.run", "^TestHistories$", "-seed", name}
+	if name == trials {
+		args = []string{"-test.run", "^TestTrials$"}
+	}
+	said, err := p.run(p.defect, args...)
+	if err == nil || p.sick[name] {
+		return "", false
+	}
+	if _, err := p.run(noDefect, args...); err != nil {
+		p.sick[name] = name != trials // with another defect they are played again
+		return "", false
+	}
+	return said, true
 }
 
 // run runs the binary.
-func (p player) run(defect int, args ...string) (said string, err error) {
+func (p *player) run(defect int, args ...string) (said string, err error) {
 	cmd := exec.Command(p.binary, append(args, "-test.timeout", historyLimit.String())...)
 	cmd.Dir = "test/history"
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", variable, defect))
 	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState != nil {
+		p.used += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	}
 	if err == nil {
 		return "", nil
 	}
