@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +22,7 @@ import (
 var (
 	seed     = flag.Uint64("seed", 0, "play the history of one seed")
 	planFile = flag.String("plan", "", "play the plan of a file (a path from the root of the repository, or an absolute one)")
+	trial    = flag.String("trial", "", "make only the trials whose names match a regular expression")
 	results  = flag.String("results", "", "play the plans that are read from the standard input, and write an outcome for each into this file")
 	drawings = flag.String("drawings", "../../build/histories", "where operations are drawn that have no order")
 )
@@ -40,9 +43,11 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// Every trial, when nothing else has happened.
+// Every trial, when nothing else has happened; or those that a flag names.
 func TestTrials(t *testing.T) {
-	play(t, history.AllTrials())
+	plan, named := history.AllTrials(), regexp.MustCompile(*trial)
+	plan.Trials = slices.DeleteFunc(plan.Trials, func(t history.Trial) bool { return !named.MatchString(t.What) })
+	play(t, plan)
 }
 
 func readPlan(t *testing.T, path string) history.Plan {

@@ -42,6 +42,23 @@ func trials() map[string]func(*trial) error {
 		"a deletion with its data leaves no bucket of ours":                           (*trial).deleteData,
 		"a job that is cancelled ends":                                                (*trial).cancel,
 		"a job that OSCAR refuses is parked, and runs when it is replayed after that": (*trial).park,
+		"a job that OSCAR refuses rests, beside a control plane with a wrong clock":   (*trial).pauses,
+		"a job that OSCAR makes and answers with an error is started once":            (*trial).halfDone,
+		"a job of a syncer that comes back as it is taken back is started once":       (*trial).comesBack,
+		"a report on a job that comes after its session is not taken":                 (*trial).lateJobReport,
+		"a report on a service that comes after its session is not taken":             (*trial).lateReport,
+		"a request whose answers from etcd are lost for a moment is made once":        (*trial).lostAnswers,
+		"a creation whose answers from etcd are lost is told of truly":                (*trial).longLost,
+		"a creation whose control plane dies is told of truly":                        (*trial).dies,
+		"a control plane whose watch falls silent shows what is there":                (*trial).silentWatch,
+		"a control plane that was away from etcd shows what is there":                 (*trial).away,
+		"a refusal that its control plane has missed is told":                         (*trial).missedRefusal,
+		"a change without a vote is refused at its deadline":                          (*trial).changeVote,
+		"a job whose OSCAR answers late is not taken for gone":                        (*trial).lateLists,
+		"a pause beside a change loses neither":                                       (*trial).pauseBesides,
+		"a member that is removed goes, and comes again":                              (*trial).leaves,
+		"a vote is for the question that it answers":                                  (*trial).oldVote,
+		"a change while a cluster changes is made":                                    (*trial).changeBesides,
 	}
 }
 
@@ -70,7 +87,10 @@ func (p *player) try() {
 	}
 	for i, plan := range p.plan.Trials {
 		id := clusterID(plan.Cluster)
-		one := &trial{Trial: plan, player: p, ctx: p.t.Context(), name: fmt.Sprintf("trial%d", i), cluster: p.w.Cluster(id), sim: p.w.Cluster(id).Sim, api: p.planes[0].client}
+		one := &trial{
+			Trial: plan, player: p, ctx: p.t.Context(), number: i, name: fmt.Sprintf("trial%d", i),
+			cluster: p.w.Cluster(id), sim: p.w.Cluster(id).Sim, api: p.planes[0].client,
+		}
 		// The control planes and syncers may have been started a moment ago.
 		<-time.After(sessionOver)
 		do := trials()[plan.What]
@@ -90,6 +110,7 @@ type trial struct {
 	Trial
 	player  *player
 	ctx     context.Context
+	number  int
 	name    string
 	cluster *world.Cluster
 	sim     *oscarsim.Sim

@@ -34,10 +34,10 @@ func ofJobs() []defect {
 			"case state == record.JobUncertain:\n\t\treturn decision{act: jobRest}",
 		),
 		one(
-			"an attempt is withdrawn although its syncer has just claimed it",
+			"an attempt is withdrawn although OSCAR may have been asked",
 			"controlplane/jobs/decide.go",
-			"case claimed && s.session != 0 && s.report.Session == s.session:",
-			"case claimed && s.session != 0 && s.report.Session != s.session:",
+			"case state.Posted():\n\t\treturn s.onItsWay(state)",
+			"case state.Posted() && state != record.JobSubmitting:\n\t\treturn s.onItsWay(state)",
 		),
 		one(
 			"what a decision about a job was made from is not compared",

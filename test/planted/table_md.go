@@ -11,9 +11,9 @@ const page = `# Planted defects
 
 ` + "`go run ./test/planted`" + ` plants known defects, one after another, plays histories until one fails, and writes this
 list: first the trials alone (` + "`go test ./test/history -run TestTrials`" + `), then seeds. ` + "`-only`" + ` takes a regular expression
-of the names; ` + "`-seeds`, `-time` and `-from`" + ` bound each; ` + "`-open`" + ` leaves out what is caught. A commit in brackets had
-mended the defect, which takes that back. A seed repeats what is asked and broken, not the order of goroutines: a defect
-may be caught by another seed next time.
+of the names; ` + "`-seeds`, `-time` and `-from`" + ` bound each, in time of the processors; ` + "`-open`" + ` leaves out what is caught. A
+commit in brackets had mended the defect, which takes that back. A seed repeats what is asked and broken, not the order
+of goroutines: a defect may be caught by another seed next time.
 
 `
 

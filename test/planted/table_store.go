@@ -44,10 +44,10 @@ func ofTheStore() []defect {
 			"_ = tree.Has(old)",
 		),
 		one(
-			"a mirror takes over what it has seen already",
+			"what has changed while a watch was broken wakes nobody",
 			"store/mirror.go",
-			"if c.kv.ModRevision <= m.revision {\n\t\t\tcontinue\n\t\t}\n\t\t",
-			"",
+			"\t\t\tm.dirty(kv.Key)\n\t\t\trestored = ",
+			"\t\t\trestored = ",
 		),
 		one(
 			"a lost answer is looked up in what the marker holds now, and not in its history",
