@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/oscarfed/oscarfed/test/history"
@@ -50,8 +51,8 @@ func run(out io.Writer, first, last uint64, work string, all bool) error {
 		return err
 	}
 	blocks, taken := blocks{}, map[invariants.Transition]bool{}
-	for seed := first; seed <= last; seed += perProcess {
-		if err := play(out, binary, work, seed, min(seed+perProcess-1, last), blocks, taken); err != nil {
+	for plans := range slices.Chunk(plans(first, last), perProcess) {
+		if err := play(out, binary, work, plans, blocks, taken); err != nil {
 			return err
 		}
 	}
@@ -77,31 +78,41 @@ func build(work string) (binary string, err error) {
 	return binary, nil
 }
 
-// play plays some seeds in one process, and adds what they have done. A history that fails has
-// made its decisions, too.
-func play(out io.Writer, binary, work string, first, last uint64, all blocks, taken map[invariants.Transition]bool) error {
-	var plans bytes.Buffer
+// plans are the trials, and the histories of some seeds.
+func plans(first, last uint64) []history.Plan {
+	out := []history.Plan{history.AllTrials()}
 	for seed := first; seed <= last; seed++ {
-		if err := json.NewEncoder(&plans).Encode(history.Draw(seed)); err != nil {
+		out = append(out, history.Draw(seed))
+	}
+	return out
+}
+
+// play plays some plans in one process, and adds what they have done. A history that fails has
+// made its decisions, too.
+func play(out io.Writer, binary, work string, plans []history.Plan, all blocks, taken map[invariants.Transition]bool) error {
+	var input bytes.Buffer
+	for _, plan := range plans {
+		if err := json.NewEncoder(&input).Encode(plan); err != nil {
 			return err
 		}
 	}
+	seeds := fmt.Sprintf("seeds %d to %d", plans[0].Seed, plans[len(plans)-1].Seed)
 	results, profile := filepath.Join(work, "results"), filepath.Join(work, "profile")
 	if err := errors.Join(os.WriteFile(results, nil, 0o644), os.RemoveAll(profile)); err != nil {
 		return err
 	}
 	cmd := exec.Command(binary, "-test.run=^TestHistories$", "-test.timeout=0", "-test.coverprofile="+profile, "-results="+results)
-	cmd.Dir, cmd.Stdin = "test/history", &plans
+	cmd.Dir, cmd.Stdin = "test/history", &input
 	said, failed := cmd.CombinedOutput()
 	if err := readOutcomes(results, taken); err != nil {
 		return err
 	}
 	text, err := os.ReadFile(profile)
 	if err != nil {
-		return fmt.Errorf("seeds %d to %d have left no counts: %w: %s", first, last, errors.Join(failed, err), said)
+		return fmt.Errorf("%s have left no counts: %w: %s", seeds, errors.Join(failed, err), said)
 	}
 	if failed != nil {
-		fmt.Fprintf(out, "seeds %d to %d: a history failed\n", first, last)
+		fmt.Fprintf(out, "%s: a history failed\n", seeds)
 	}
 	return all.add(string(text))
 }

@@ -18,7 +18,7 @@ type asked struct {
 // altered says which services are not as they are desired: somebody has changed them, and
 // nothing has repaired that.
 func (p *player) altered(ctx context.Context) (open []string) {
-	if p.plan.restores() {
+	if p.plan.Restores() {
 		return nil // what is ahead of a restored store is held
 	}
 	items, _, err := p.w.Store.List(ctx, record.Root)

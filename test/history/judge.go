@@ -233,7 +233,7 @@ func (p *player) jobs() {
 // brings services back, and what is not of its history is deleted by hand.
 func (p *player) intact() {
 	p.t.Helper()
-	if p.plan.restores() {
+	if p.plan.Restores() {
 		return
 	}
 	for _, object := range p.objects.missing(p.w) {

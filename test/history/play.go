@@ -176,7 +176,7 @@ func newPlayer(t *testing.T, plan Plan) *player {
 	p.users.lost = p.lost
 	p.calm, p.objects = newCalm(shape), newObjects()
 	p.observer = newObserver(p.w, p.calm, t.Errorf)
-	p.observer.restores = plan.restores()
+	p.observer.restores = plan.Restores()
 	p.foreign = &foreign{disturbed: p.calm.disturbed, fail: t.Errorf, log: t.Logf}
 	if err = p.users.workers(t.Context(), shape.delegation()); err != nil {
 		t.Fatalf("the service for jobs: %v", err)

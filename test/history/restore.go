@@ -277,7 +277,7 @@ func (p *player) side(d v1.Difference) string {
 	return "store"
 }
 
-// restores says whether etcd goes back to a backup.
-func (p Plan) restores() bool {
+// Restores says whether etcd goes back to a backup.
+func (p Plan) Restores() bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Fault != nil && s.Fault.Kind == faultRestore })
 }

@@ -29,7 +29,7 @@ type scene struct {
 
 // scenes adds some to a plan, drawn from a stream of their own.
 func (d *drawer) scenes() {
-	if d.plan.restores() {
+	if d.plan.Restores() {
 		return // what happened beside the store before is forgotten there
 	}
 	rng := rand.New(rand.NewPCG(d.plan.Seed, streamScene))

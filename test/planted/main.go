@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/oscarfed/oscarfed/test/history"
 )
 
 // Limits of one defect.
@@ -73,7 +75,7 @@ func run(out io.Writer, o options) error {
 		if !name.MatchString(d.name) || o.open && wasCaught(o.readme, d.name) {
 			continue
 		}
-		p := &player{binary: binary, defect: number(i), sick: sick}
+		p := &player{binary: binary, defect: number(i), meets: d.meets, sick: sick}
 		caught := p.play(o.from, o.seeds, o.limit)
 		caught.took = p.used
 		if caught.by == "" {
@@ -172,6 +174,8 @@ func build(work string) (binary string, err error) {
 type player struct {
 	binary string
 	defect int
+	// meets says whether a history can meet the defect: the others are left out.
+	meets func(history.Plan) bool
 	// sick are the histories that fail without a defect, too.
 	sick map[string]bool
 	// used is the time that the processors have worked for it.
@@ -202,15 +206,18 @@ func (c catch) String() string {
 // defect.
 func (p *player) play(from uint64, seeds int, limit time.Duration) catch {
 	var c catch
-	if said, caught := p.fails(trials); caught {
-		return catch{by: trials, histories: 1, said: said}
+	if p.meets(history.AllTrials()) {
+		if said, caught := p.fails(trials); caught {
+			return catch{by: trials, histories: 1, said: said}
+		}
+		c.histories++
 	}
-	c.histories++
-	for seed := from; seed < from+uint64(seeds) && p.used < limit; seed++ {
+	for seed := from; seeds > 0 && p.used < limit; seed++ {
 		name := strconv.FormatUint(seed, 10)
-		if p.sick[name] {
+		if p.sick[name] || !p.meets(history.Draw(seed)) {
 			continue
 		}
+		seeds--
 		c.histories++
 		if said, caught := p.fails(name); caught {
 			c.by, c.said = name, said

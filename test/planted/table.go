@@ -1,6 +1,10 @@
 package main
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/oscarfed/oscarfed/test/history"
+)
 
 // defect is one fault of the product, made by changes of its text. Where a second line of defence
 // would hide it, that one is taken away, too.
@@ -9,6 +13,8 @@ type defect struct {
 	// mended is the commit that this takes back; empty for a defect that the product never had.
 	mended string
 	edits  []edit
+	// met says whether a history can meet the defect; nil where all can.
+	met func(history.Plan) bool
 }
 
 // edit is one change to one file.
@@ -30,6 +36,20 @@ func (d defect) was(commit string) defect {
 	d.mended = commit
 	return d
 }
+
+// in says in which histories the defect can be met.
+func (d defect) in(met func(history.Plan) bool) defect {
+	d.met = met
+	return d
+}
+
+// meets says whether a history can meet the defect.
+func (d defect) meets(p history.Plan) bool { return d.met == nil || d.met(p) }
+
+// restores says that a history has a restore, and guests that a cluster leaves and comes.
+func restores(p history.Plan) bool { return p.Restores() }
+
+func guests(p history.Plan) bool { return p.Shape.Guests > 0 }
 
 // defects are all of them.
 func defects() []defect {

@@ -1,25 +1,36 @@
 package main
 
+// locationFree is the check of a location that a creation wants.
+const locationFree = "if err := c.LocationFree(v, p); err != nil {\n\t\t\treturn err\n\t\t}\n"
+
 // ofFederations are the defects of how federations are created, changed and deleted.
 func ofFederations() []defect {
 	return []defect{
 		one(
 			"a step of a federation is written without a compare of its record",
-			"controlplane/federations/reconcile.go",
-			"if kv, ok := v.KV(key); !ok || kv.ModRevision != rev {\n\t\t\t\treturn gate.ErrStale\n\t\t\t}\n\t\t\ttx.Expect(key)\n",
-			"",
+			"controlplane/federations/step.go",
+			"if kv, ok := v.KV(key); !ok || kv.ModRevision != s.rev {\n\t\t\treturn gate.ErrStale\n\t\t}\n\t\ttx.Expect(key)\n",
+			"_ = key\n",
 		),
 		one(
 			"a creation takes locations that are taken",
 			"controlplane/federations/create.go",
-			"if err := c.LocationFree(v, p); err != nil {\n\t\t\t\t\treturn err\n\t\t\t\t}\n\t\t\t}\n\t\t\ttx.ExpectAbsent(fedKey)",
-			"_ = p\n\t\t\t}\n\t\t\ttx.ExpectAbsent(fedKey)",
+			locationFree,
+			"",
 		),
 		one(
 			"a creation takes names and locations that are taken, and compares nothing",
 			"controlplane/federations/create.go",
-			"if err := c.NameFree(v, nameKey, d.Fed.GroupID); err != nil {\n\t\t\t\treturn err\n\t\t\t}\n\t\t\tfor _, p := range d.Desired {\n\t\t\t\tif err := c.LocationFree(v, p); err != nil {\n\t\t\t\t\treturn err\n\t\t\t\t}\n\t\t\t}\n\t\t\ttx.ExpectAbsent(fedKey)\n\t\t\ttx.ExpectAbsent(nameKey)\n",
+			locationFree,
 			"",
+		).and(
+			"controlplane/federations/create.go",
+			"tx.ExpectAbsent(key)\n\t\ttx.Put(key, p.Rec)",
+			"tx.Put(key, p.Rec)",
+		).and(
+			"controlplane/federations/create.go",
+			"tx.ExpectAbsent(record.FederationKey(first.UID))\n\t\ttx.ExpectAbsent(key)\n\t\treturn c.NameFree(v, key, first.GroupID)",
+			"_ = key\n\t\treturn nil",
 		),
 		one(
 			"the record of a request is not written",
@@ -124,8 +135,8 @@ func ofFederations() []defect {
 		one(
 			"a creation that was refused keeps its name",
 			"controlplane/decide/decide.go",
-			"d := Decision{Name: \"abort\", Fed: &next, DropName: true, ",
-			"d := Decision{Name: \"abort\", Fed: &next, ",
+			"d := Decision{Name: stepAbort, Fed: &next, DropName: true, ",
+			"d := Decision{Name: stepAbort, Fed: &next, ",
 		),
 		one(
 			"a rollback forgets the replicas that have reported nothing",
@@ -166,8 +177,8 @@ func ofFederations() []defect {
 		one(
 			"the order of a person is written on a federation that has changed since",
 			"controlplane/federations/pause.go",
-			"if kv, ok := v.KV(key); !ok || kv.ModRevision != rev {\n\t\t\t\treturn gate.ErrStale\n\t\t\t}\n\t\t\ttx.Expect(key)\n",
-			"",
+			"Build: all.put,",
+			"Build: func(_ store.View, tx *store.Txn) error { return putDecision(d, s, tx) },",
 		).and(
 			"controlplane/federations/pause.go",
 			"if !ok || rev != p.Rev {",

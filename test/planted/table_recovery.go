@@ -8,7 +8,7 @@ func ofRecovery() []defect {
 			"controlplane/decide/removal.go",
 			"case removal.Force || s.Records+s.tokens+s.jobs == 0:",
 			"case removal.Force || s.tokens+s.jobs == 0:",
-		),
+		).in(guests),
 		one(
 			"a cluster that is to go may get new members",
 			"controlplane/clusters/remove.go",
@@ -16,44 +16,44 @@ func ofRecovery() []defect {
 			"_ = gate.BumpFence\n\t\t\treturn nil",
 		).and(
 			"controlplane/federations/create.go",
-			"if kv, _ := v.KV(record.FenceKey); kv.ModRevision != d.Fence {\n\t\t\t\treturn gate.ErrFence\n\t\t\t}\n",
+			"if kv, _ := v.KV(record.FenceKey); kv.ModRevision != drafts[0].Fence {\n\t\t\t\treturn gate.ErrFence\n\t\t\t}\n",
 			"",
-		),
+		).in(guests),
 		one(
 			"an etcd that has gone back is not noticed",
 			"controlplane/recovery/restored.go",
 			"if found.why == \"\" {\n\t\treturn\n\t}",
 			"if found.why == \"\" || r.Restored || !r.Restored {\n\t\treturn\n\t}",
-		).was("87ed586"),
+		).was("87ed586").in(restores),
 		one(
 			"requests are answered while it is not known which history the store has",
 			"controlplane/gate/gate.go",
 			"func (g *Gate) Unverified() bool { return g.suspicions.Load() > 0 }",
 			"func (g *Gate) Unverified() bool { return g.suspicions.Load() < 0 }",
-		).was("d0c085e"),
+		).was("d0c085e").in(restores),
 		one(
 			"the epoch of a record is not compared",
 			"controlplane/gate/epoch.go",
 			"if meta.Word() != epoch {\n\t\treturn ErrFence\n\t}\n\ttx.Expect(record.MetaKey)",
 			"_ = meta.Word() != epoch",
-		),
+		).in(restores),
 		one(
 			"a service that is ahead of a restored store is changed",
 			"syncer/services/planheld.go",
 			"return !s.desired.Covers(s.local.epoch, generation)",
 			"return !s.desired.Covers(s.local.epoch, generation) && generation < 0",
-		).was("87ed586"),
+		).was("87ed586").in(restores),
 		one(
 			"a service that a restored store thinks applied is made again",
 			"syncer/services/plan.go",
 			"if s.lost() {\n\t\treturn heldMissing()\n\t}\n\tapplied",
 			"applied",
-		),
+		).in(restores),
 		one(
 			"a creation from before a restore goes by its old deadline",
 			"controlplane/decide/decide.go",
 			"if s.Fed.Epoch != s.Epoch {\n\t\tswitch s.Fed.Phase {",
 			"if s.Fed.Epoch == \"never\" {\n\t\tswitch s.Fed.Phase {",
-		),
+		).in(restores),
 	}
 }
