@@ -104,8 +104,8 @@ func (f *Feed) fetch() ([]string, *MirrorView, bool) {
 	f.mirror.mu.Unlock()
 
 	if fresh {
-		all.tree.Ascend(func(kv KV) bool {
-			dirty[kv.Key] = struct{}{}
+		all.tree.Ascend(func(i item) bool {
+			dirty[i.key] = struct{}{}
 			return true
 		})
 	}

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/btree"
+
+	"github.com/oscarfed/oscarfed/store/record"
 )
 
 // MirrorConfig says what a mirror holds.
@@ -27,6 +28,8 @@ type MirrorConfig struct {
 	// shown it: nothing is decided on it before. It must not block, nor call the
 	// mirror.
 	OnRelist func(Relist)
+	// PackJobs keeps the records of queued jobs as record.QueuedJob.
+	PackJobs bool
 	// Tap, when set, is told of everything that is listed and of every change after
 	// it, in order, also of what Skip leaves out.
 	Tap Tap
@@ -67,7 +70,7 @@ type Mirror struct {
 
 	mu sync.Mutex
 	// tree and what follows belong together, under mu.
-	tree         *btree.BTreeG[KV]
+	tree         *btree.BTreeG[item]
 	snapshot     *MirrorView // of tree; nil after a change
 	revision     int64
 	advanced     chan struct{} // closed and replaced when revision moves
@@ -94,13 +97,13 @@ func (s *Store) NewMirror(cfg MirrorConfig) *Mirror {
 	}
 }
 
-func newTree() *btree.BTreeG[KV] {
-	return btree.NewG(32, func(a, b KV) bool { return a.Key < b.Key })
+func newTree() *btree.BTreeG[item] {
+	return btree.NewG(32, func(a, b item) bool { return a.key < b.key })
 }
 
 // MirrorView is a mirror at one revision. It does not change any more.
 type MirrorView struct {
-	tree     *btree.BTreeG[KV]
+	tree     *btree.BTreeG[item]
 	revision int64
 }
 
@@ -108,13 +111,22 @@ type MirrorView struct {
 func (v *MirrorView) Revision() int64 { return v.revision }
 
 // KV returns one key; false when it is absent, skipped or not mirrored.
-func (v *MirrorView) KV(key string) (KV, bool) { return v.tree.Get(KV{Key: key}) }
+func (v *MirrorView) KV(key string) (KV, bool) { return valueIn(v.tree, key) }
+
+// QueuedJob returns one key that is kept packed, and its mod revision; false for any other.
+func (v *MirrorView) QueuedJob(key string) (*record.QueuedJob, int64, bool) {
+	i, ok := v.tree.Get(item{key: key})
+	if !ok || i.queued == nil {
+		return nil, 0, false
+	}
+	return &i.queued.job, i.queued.modified, true
+}
 
 // Prefix runs over the keys with a prefix, in key order.
 func (v *MirrorView) Prefix(prefix string) iter.Seq[KV] {
 	return func(yield func(KV) bool) {
-		v.tree.AscendGreaterOrEqual(KV{Key: prefix}, func(kv KV) bool {
-			return strings.HasPrefix(kv.Key, prefix) && yield(kv)
+		v.tree.AscendGreaterOrEqual(item{key: prefix}, func(i item) bool {
+			return strings.HasPrefix(i.key, prefix) && yield(i.value())
 		})
 	}
 }
@@ -237,7 +249,7 @@ func (s *Store) mirrored(key string) (KV, bool) {
 	var newest KV
 	for _, m := range s.mirrors {
 		m.mu.Lock()
-		kv, ok := m.tree.Get(KV{Key: key})
+		kv, ok := valueIn(m.tree, key)
 		m.mu.Unlock()
 		if ok && kv.ModRevision > newest.ModRevision {
 			newest = kv
@@ -297,9 +309,9 @@ func (m *Mirror) apply(changes []change, revision int64) {
 		}
 		m.snapshot = nil
 		if c.deleted {
-			m.tree.Delete(c.kv)
+			m.tree.Delete(item{key: c.kv.Key})
 		} else {
-			m.tree.ReplaceOrInsert(c.kv)
+			m.tree.ReplaceOrInsert(m.itemOf(c.kv))
 		}
 		m.dirty(c.kv.Key)
 	}
@@ -315,7 +327,7 @@ func (m *Mirror) replace(kvs []KV, revision int64) {
 	tree := newTree()
 	for _, kv := range kvs {
 		if m.keeps(kv.Key) {
-			tree.ReplaceOrInsert(kv)
+			tree.ReplaceOrInsert(m.itemOf(kv))
 		}
 	}
 	m.mu.Lock()
@@ -324,17 +336,17 @@ func (m *Mirror) replace(kvs []KV, revision int64) {
 		m.cfg.Tap.Listed(kvs)
 	}
 	seen, restored := m.revision, revision < m.revision
-	tree.Ascend(func(kv KV) bool {
-		old, ok := m.tree.Get(kv)
-		if !ok || old.ModRevision != kv.ModRevision || !bytes.Equal(old.Value, kv.Value) {
-			m.dirty(kv.Key)
-			restored = restored || kv.ModRevision <= seen
+	tree.Ascend(func(now item) bool {
+		old, ok := m.tree.Get(now)
+		if !ok || !old.same(now) {
+			m.dirty(now.key)
+			restored = restored || now.revision() <= seen
 		}
 		return true
 	})
-	m.tree.Ascend(func(old KV) bool {
+	m.tree.Ascend(func(old item) bool {
 		if !tree.Has(old) {
-			m.dirty(old.Key)
+			m.dirty(old.key)
 		}
 		return true
 	})
