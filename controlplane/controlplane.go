@@ -62,6 +62,7 @@ func New(cfg Config) (*ControlPlane, error) {
 		Tap:      tapsOf(cfg, counters, meter),
 		OnRelist: func(r store.Relist) { c.Recovery.Relisted(r) },
 		Skip:     notMirrored,
+		PackJobs: true,
 	})
 	c.state = view.NewState(c.mirror, cfg.Now)
 	c.state.Subscribe(c.stateChanged)

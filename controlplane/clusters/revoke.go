@@ -113,7 +113,7 @@ func (c *Controller) Readmit(ctx context.Context, caller identity.Caller, id str
 // alone, which a readmission takes away.
 func (c *Controller) forgetsPosted(cluster string) (found bool) {
 	c.state.Read(func(v *view.View) {
-		for id := range v.Jobs.ByCluster.Of(cluster) {
+		for id := range v.Jobs.ByCluster.Of(cluster).All() {
 			j := v.Jobs.ByID.Get(id).Rec
 			r := v.Nodes.Get(cluster).Reports.Get(view.AttemptID{Job: id, Attempt: j.Attempt}).Rec
 			found = found || r != nil && r.State.Posted() && !j.Posted && j.State == record.JobAssigned

@@ -26,12 +26,12 @@ func (c *Controller) Count(ctx context.Context, caller identity.Caller, q Query)
 			}
 		}
 		if _, ok := v.Federations.Lookup(q.Federation); ok {
-			for id := range v.Jobs.ByFederation.Of(q.Federation) {
+			for id := range v.Jobs.ByFederation.Of(q.Federation).All() {
 				count(id)
 			}
 			return
 		}
-		for id := range v.Jobs.ByID.All() {
+		for id := range v.Jobs.ByID.IDs() {
 			count(id)
 		}
 	})

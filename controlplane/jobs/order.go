@@ -86,7 +86,7 @@ func (c *Controller) order(ctx context.Context, caller identity.Caller, o Order,
 // orderStep returns no step and no error when nothing is to change.
 func orderStep(v *view.View, caller identity.Caller, id string, now time.Time, decide func(jobSituation) (jobDecision, error)) (*jobStep, error) {
 	j, ok := v.Jobs.ByID.Lookup(id)
-	if !ok || !mayReadJob(v, caller, j.Rec) {
+	if !ok || !mayReadJob(v, caller, v.Jobs.ByID.Head(id)) {
 		return nil, fault.NotFound(fmt.Sprintf("there is no job %q", id))
 	}
 	if !caller.MayChange(j.Rec.Owner) && (j.Rec.By == "" || caller.Subject != j.Rec.By) {

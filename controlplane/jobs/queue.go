@@ -110,7 +110,7 @@ func (p *round) serve(v *view.View) {
 			continue
 		}
 		p.assign(v, h, choice)
-		if h.jobs = h.jobs.Rest(); h.jobs.Len() > 0 {
+		if h.jobs = h.jobs.Rest(); !h.jobs.Empty() {
 			p.queue(v, h)
 		}
 	}
@@ -119,7 +119,7 @@ func (p *round) serve(v *view.View) {
 // whyWaits is why a queued job waits, as its record says or that of the first job of its class.
 func whyWaits(v *view.View, j *record.Job) (record.JobReason, string) {
 	class := v.Jobs.Queued.Get(j.Federation).Get(view.AccountOf(j)).Get(view.ClassOf(j))
-	if j.Reason != "" || class.Len() == 0 {
+	if j.Reason != "" || class.Empty() {
 		return j.Reason, j.Message
 	}
 	first := v.Jobs.ByID.Get(class.First()).Rec

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -57,12 +58,8 @@ func (d *reconciler) look(jobs ...string) {
 func (d *reconciler) take() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	out := make([]string, 0, len(d.dirty))
-	for id := range d.dirty {
-		out = append(out, id)
-	}
-	clear(d.dirty)
-	slices.Sort(out)
+	out := slices.Sorted(maps.Keys(d.dirty))
+	d.dirty = map[string]bool{} // a map keeps the memory of the most that it had
 	return out
 }
 
@@ -82,13 +79,13 @@ func (c *Controller) stateChanged(news *view.Changes) {
 			}
 		}
 		for cluster := range news.Clusters {
-			for id := range v.Jobs.ByCluster.Of(cluster) {
+			for id := range v.Jobs.ByCluster.Of(cluster).All() {
 				ids = append(ids, id)
 			}
 		}
 		for uid := range news.Federations {
-			for id := range v.Jobs.ByFederation.Of(uid) {
-				if !v.Jobs.ByID.Get(id).Rec.State.Ended() {
+			for id := range v.Jobs.ByFederation.Of(uid).All() {
+				if !v.Jobs.ByID.Head(id).State.Ended() {
 					ids = append(ids, id)
 				}
 			}
@@ -307,7 +304,7 @@ func (c *Controller) watchSessions() []string {
 		}
 		d.tick = now
 		for cluster := range d.away {
-			if v.Session(cluster) != 0 || !v.Jobs.ByCluster.Any(cluster) {
+			if v.Session(cluster) != 0 || v.Jobs.ByCluster.Of(cluster).Empty() {
 				delete(d.away, cluster)
 			}
 		}
@@ -325,7 +322,7 @@ func (c *Controller) watchSessions() []string {
 			if now.Sub(d.away[cluster]) < c.cfg.LostAfter {
 				continue
 			}
-			ids = slices.AppendSeq(ids, v.Jobs.ByCluster.Of(cluster))
+			ids = slices.AppendSeq(ids, v.Jobs.ByCluster.Of(cluster).All())
 		}
 	})
 	return ids

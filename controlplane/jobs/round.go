@@ -131,7 +131,7 @@ func (p *round) choose(v *view.View, h *head) (choice, bool) {
 // skip leaves out jobs at the beginning of a class that rest, or that a member has, or may have.
 // It is false when none is left.
 func (p *round) skip(v *view.View, h *head) bool {
-	for ; h.jobs.Len() > 0; h.jobs = h.jobs.Rest() {
+	for ; !h.jobs.Empty(); h.jobs = h.jobs.Rest() {
 		id := h.jobs.First()
 		if _, found := foundOf(v, id); !found && !p.rests(v.Jobs.ByID.Get(id).Rec) {
 			return true

@@ -265,7 +265,7 @@ func within(list, base []record.Promise) bool {
 func checkReserved(v *view.View) (should map[string][]record.Promise) {
 	sums := map[string][]record.Promise{}
 	for cluster := range v.Jobs.ByCluster.Keys() {
-		for id := range v.Jobs.ByCluster.Of(cluster) {
+		for id := range v.Jobs.ByCluster.Of(cluster).All() {
 			if j := v.Jobs.ByID.Get(id).Rec; j.Reserved != nil {
 				sums[j.Place.ClusterID] = promise(sums[j.Place.ClusterID], *j.Reserved, 1)
 			}

@@ -23,8 +23,7 @@ func (c *Controller) Sweep(ctx context.Context) error {
 	c.state.Read(func(v *view.View) {
 		c.seen.Keep(func(key string) bool {
 			id, _, _ := strings.Cut(key, "/")
-			_, lives := v.Jobs.ByID.Lookup(id)
-			return lives
+			return v.Jobs.ByID.Has(id)
 		})
 	})
 	var old []view.Versioned[record.Job]
@@ -50,8 +49,11 @@ func (c *Controller) Sweep(ctx context.Context) error {
 // their federation is gone.
 func uselessEvents(v *view.View) (out []view.Versioned[record.Job]) {
 	for id := range v.Jobs.Order.All() {
-		j := v.Jobs.ByID.Get(id)
-		if _, there := v.Federations.Lookup(j.Rec.Federation); j.Rec.Kept && j.Rec.State == record.JobFailed && !there {
+		head := v.Jobs.ByID.Head(id)
+		if _, there := v.Federations.Lookup(head.Federation); head.State != record.JobFailed || there {
+			continue
+		}
+		if j := v.Jobs.ByID.Get(id); j.Rec.Kept {
 			out = append(out, j)
 		}
 	}
@@ -90,10 +92,10 @@ func oldJobs(v *view.View, old func(revision int64) bool, keep Kept) []view.Vers
 	var out []view.Versioned[record.Job]
 	ofFederation, ofAccount, all := map[string]int{}, map[string]int{}, 0
 	for id := range v.Jobs.Order.Backward() {
-		j := v.Jobs.ByID.Get(id)
-		if !j.Rec.State.Ended() {
+		if !v.Jobs.ByID.Head(id).State.Ended() {
 			continue
 		}
+		j := v.Jobs.ByID.Get(id)
 		account := view.AccountOf(j.Rec)
 		if ofFederation[j.Rec.Federation] >= keep.OfFederation || ofAccount[account] >= keep.OfAccount || all >= keep.All || old(j.Rev) {
 			out = append(out, j)

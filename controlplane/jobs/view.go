@@ -69,6 +69,40 @@ type Query struct {
 	Limit int
 }
 
+// lists are lists of jobs in which is every job that matches and that the caller may see.
+func (q Query) lists(v *view.View, caller identity.Caller) []view.List {
+	var out []view.List
+	add := func(l view.List) {
+		if q.Before != "" {
+			l = l.Before(q.Before)
+		}
+		out = append(out, l)
+	}
+	if caller.Administrator && q.Federation == "" {
+		add(v.Jobs.Order)
+		return out
+	}
+	for uid := range v.Jobs.ByFederation.Keys() {
+		of := v.Jobs.ByFederation.Of(uid)
+		f := v.Federations.Get(uid).Rec
+		switch {
+		case q.Federation != "" && q.Federation != uid && q.Federation != v.Jobs.ByID.Head(of.First()).GroupID:
+		case f != nil && caller.MayRead(f.Owner, f.Visibility, f.AllowedUsers),
+			caller.Administrator, caller.Subject != "" && v.Jobs.Subjects.Get(caller.Subject).Get(uid) > 0:
+			add(of)
+		}
+	}
+	return out
+}
+
+// may says whether a job with a head can match.
+func (q Query) may(h view.JobHead) bool {
+	if q.Service != "" && q.Service != h.Service {
+		return false
+	}
+	return len(q.States) == 0 || h.State != record.JobQueued && !h.State.Ended() || slices.Contains(q.States, h.State)
+}
+
 func (q Query) matches(j *Job) bool {
 	is := func(want string, have ...string) bool { return want == "" || slices.Contains(have, want) }
 	at := ""
@@ -88,13 +122,9 @@ func (c *Controller) List(ctx context.Context, caller identity.Caller, q Query) 
 	limit := min(cmp.Or(max(q.Limit, 0), 100), MaxPage)
 	jobs = []Job{}
 	c.state.Read(func(v *view.View) {
-		order := v.Jobs.Order
-		if q.Before != "" {
-			order = order.Before(q.Before)
-		}
-		for id := range order.Backward() {
-			rec := v.Jobs.ByID.Get(id).Rec
-			if q.Service != "" && rec.Service != q.Service || !mayReadJob(v, caller, rec) {
+		for id := range view.NewestOf(q.lists(v, caller)) {
+			head := v.Jobs.ByID.Head(id)
+			if !q.may(head) || !mayReadJob(v, caller, head) {
 				continue
 			}
 			view := jobView(v, id)
@@ -122,7 +152,7 @@ func (c *Controller) Get(ctx context.Context, caller identity.Caller, id string)
 // Lookup is Get from the state as it is, which may be a little old.
 func (c *Controller) Lookup(caller identity.Caller, id string) (shown *Job, err error) {
 	c.state.Read(func(v *view.View) {
-		if j, ok := v.Jobs.ByID.Lookup(id); ok && mayReadJob(v, caller, j.Rec) {
+		if v.Jobs.ByID.Has(id) && mayReadJob(v, caller, v.Jobs.ByID.Head(id)) {
 			shown = jobView(v, id)
 		}
 	})
@@ -134,7 +164,7 @@ func (c *Controller) Lookup(caller identity.Caller, id string) (shown *Job, err 
 
 // mayReadJob says whether a caller may see a job: its owner, its sender, and each reader of its
 // federation may.
-func mayReadJob(v *view.View, caller identity.Caller, j *record.Job) bool {
+func mayReadJob(v *view.View, caller identity.Caller, j view.JobHead) bool {
 	if caller.MayChange(j.Owner) || j.By != "" && caller.Subject == j.By {
 		return true
 	}

@@ -65,7 +65,7 @@ func (c *Controller) WatchAll(ctx context.Context, caller identity.Caller, q Que
 		if since > v.Revision {
 			since = 0 // it is of a history that was lost
 		}
-		for id := range v.Jobs.ByID.All() {
+		for id := range v.Jobs.ByID.IDs() {
 			view := jobFor(v, caller, q, id)
 			if view != nil && (since == 0 && !view.State.Ended() || since > 0 && view.StreamRevision > since) {
 				views = append(views, view)
@@ -99,8 +99,7 @@ func (c *Controller) WatchAll(ctx context.Context, caller identity.Caller, q Que
 
 // jobFor is a job that matches and that the caller may see; nil otherwise.
 func jobFor(v *view.View, caller identity.Caller, q Query, id string) *Job {
-	j, ok := v.Jobs.ByID.Lookup(id)
-	if !ok || !mayReadJob(v, caller, j.Rec) {
+	if !v.Jobs.ByID.Has(id) || !mayReadJob(v, caller, v.Jobs.ByID.Head(id)) {
 		return nil
 	}
 	if view := jobView(v, id); q.matches(view) {

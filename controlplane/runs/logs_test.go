@@ -129,7 +129,7 @@ func TestEveryMemberIsAskedForTheLogOfAJobWhosePlaceIsKnown(t *testing.T) {
 	j := &record.Job{Job: job, Federation: "f1", Cluster: "a", Service: "s0", Attempt: 4, Place: &record.Place{ClusterID: "b", ServiceName: "s1"},
 		Past: []record.Attempt{past(1, "gone", "gone/s9"), past(2, "", "https://e"), past(3, "c", "c/s2"), past(3, "a", "a/s0")}}
 	v := &view.View{}
-	v.Jobs.ByID = view.TableOf(map[string]view.Versioned[record.Job]{job: {Rec: j}})
+	v.Jobs.ByID = view.JobsOf(map[string]view.Versioned[record.Job]{job: {Rec: j}})
 	for _, tt := range []struct {
 		name  string
 		fed   string

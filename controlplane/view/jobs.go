@@ -10,7 +10,7 @@ import (
 
 // jobIndex indexes the jobs. It is part of the state, and consistent with the rest of it.
 type jobIndex struct {
-	ByID Table[string, Versioned[record.Job]]
+	ByID JobTable
 	// Order lists all jobs by id, which is the order of acceptance.
 	Order List
 	// Queued has, for a federation and an account, the queued jobs. Holds counts, for an account
@@ -19,8 +19,10 @@ type jobIndex struct {
 	Holds  Table[Holder, Table[string, int]]
 	// ByFederation lists the jobs of a federation, ByCluster those that are at a cluster, and
 	// Posted those that go to an endpoint.
-	ByFederation, ByCluster Index[string, string]
+	ByFederation, ByCluster Lists[string]
 	Posted                  Table[string, bool]
+	// Subjects counts, for a subject, the jobs of each federation that it owns or has sent.
+	Subjects Table[string, Table[string, int]]
 	// InFlight counts the unfinished jobs of a federation, Users those of an account, and
 	// States all jobs by state.
 	InFlight, Users Table[string, int]
@@ -42,10 +44,10 @@ type AttemptID struct {
 
 func newJobIndex() jobIndex {
 	return jobIndex{
-		ByID: TableOf(map[string]Versioned[record.Job]{}), Queued: TableOf(map[string]Table[string, Queue]{}), Holds: TableOf(map[Holder]Table[string, int]{}),
-		ByFederation: newIndex[string, string](), ByCluster: newIndex[string, string](), Posted: TableOf(map[string]bool{}),
+		ByID: JobTable{map[string]jobSlot{}}, Queued: TableOf(map[string]Table[string, Queue]{}), Holds: TableOf(map[Holder]Table[string, int]{}),
+		ByFederation: newLists[string](), ByCluster: newLists[string](), Posted: TableOf(map[string]bool{}),
 		InFlight: TableOf(map[string]int{}), Users: TableOf(map[string]int{}), States: TableOf(map[record.JobState]int{}),
-		Reserved: TableOf(map[string]Versioned[record.Reserved]{}), Found: newIndex[string, foundAt](),
+		Subjects: TableOf(map[string]Table[string, int]{}), Reserved: TableOf(map[string]Versioned[record.Reserved]{}), Found: newIndex[string, foundAt](),
 		Offered: newIndex[string, string](), Frozen: TableOf(map[string]bool{}),
 	}
 }
@@ -77,42 +79,60 @@ func (v *View) applyJob(ref record.Ref, kv store.KV, exists bool) {
 	}
 }
 
+// applyQueued takes over the record of a queued job that is packed.
+func (v *View) applyQueued(id string, q *record.QueuedJob, revision int64) {
+	v.putJob(id, jobSlot{queued: q, rev: revision})
+	v.news.Jobs[id] = true
+}
+
 func (v *View) setJob(id string, kv store.KV, exists bool) {
+	if rec, ok := decode[record.Job](v, kv, exists); ok {
+		v.putJob(id, jobSlot{whole: rec, rev: kv.ModRevision})
+		return
+	}
+	v.putJob(id, jobSlot{})
+}
+
+// putJob takes over a job; the empty slot for none.
+func (v *View) putJob(id string, slot jobSlot) {
 	x := &v.Jobs
-	if old, ok := x.ByID.m[id]; ok {
-		x.count(old.Rec, -1)
-		x.ByFederation.mark(old.Rec.Federation, id, false)
-		if old.Rec.State == record.JobQueued {
-			x.enqueue(old.Rec, false)
+	old, now := x.ByID.m[id].get().Rec, slot.get().Rec
+	if old != nil {
+		x.count(old, -1)
+		if now == nil || now.Federation != old.Federation {
+			x.ByFederation.mark(old.Federation, id, false)
 		}
-		if at := standsAt(old.Rec); at != "" {
+		if old.State == record.JobQueued {
+			x.enqueue(old, false)
+		}
+		if at := standsAt(old); at != "" {
 			x.ByCluster.mark(at, id, false)
-			x.hold(old.Rec, at, -1)
+			x.hold(old, at, -1)
 		}
 		delete(x.Posted.m, id)
 		delete(x.Frozen.m, id)
 	}
-	set(v, x.ByID.m, id, kv, exists)
-	now, ok := x.ByID.m[id]
-	if !ok {
-		x.Order.ids = DropID(x.Order.ids, id)
+	if now == nil {
+		delete(x.ByID.m, id)
+		x.Order = x.Order.without(id)
 		return
 	}
-	x.count(now.Rec, 1)
-	x.Order.ids = AddID(x.Order.ids, id)
-	x.ByFederation.mark(now.Rec.Federation, id, true)
-	if now.Rec.Frozen != nil {
+	x.ByID.m[id] = slot
+	x.count(now, 1)
+	x.Order = x.Order.with(id)
+	x.ByFederation.mark(now.Federation, id, true)
+	if now.Frozen != nil {
 		x.Frozen.m[id] = true
 	}
 	switch {
-	case now.Rec.State == record.JobQueued:
-		x.enqueue(now.Rec, true)
-	case now.Rec.State.Ended() || now.Rec.Place == nil:
-	case now.Rec.Place.URL != "":
+	case now.State == record.JobQueued:
+		x.enqueue(now, true)
+	case now.State.Ended() || now.Place == nil:
+	case now.Place.URL != "":
 		x.Posted.m[id] = true
 	default:
-		x.ByCluster.mark(standsAt(now.Rec), id, true)
-		x.hold(now.Rec, standsAt(now.Rec), 1)
+		x.ByCluster.mark(standsAt(now), id, true)
+		x.hold(now, standsAt(now), 1)
 	}
 }
 
@@ -123,9 +143,27 @@ func (x *jobIndex) count(j *record.Job, by int) {
 		}
 	}
 	x.States.m[j.State] += by
+	x.countFor(j.Owner, j.Federation, by)
+	if j.By != j.Owner {
+		x.countFor(j.By, j.Federation, by)
+	}
 	if !j.State.Ended() {
 		add(x.InFlight.m, j.Federation)
 		add(x.Users.m, AccountOf(j))
+	}
+}
+
+func (x *jobIndex) countFor(subject, federation string, by int) {
+	counts := x.Subjects.m[subject].m
+	if counts == nil {
+		counts = map[string]int{}
+		x.Subjects.m[subject] = TableOf(counts)
+	}
+	if counts[federation] += by; counts[federation] == 0 {
+		delete(counts, federation)
+	}
+	if len(counts) == 0 {
+		delete(x.Subjects.m, subject)
 	}
 }
 

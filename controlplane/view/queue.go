@@ -43,11 +43,11 @@ func (x *jobIndex) enqueue(j *record.Job, there bool) {
 			queue = map[Class]List{}
 			x.Queued.m[j.Federation].m[account] = TableOf(queue)
 		}
-		queue[class] = List{AddID(queue[class].ids, j.Job)}
+		queue[class] = queue[class].with(j.Job)
 		return
 	}
-	if left := DropID(queue[class].ids, j.Job); len(left) > 0 {
-		queue[class] = List{left}
+	if left := queue[class].without(j.Job); !left.Empty() {
+		queue[class] = left
 		return
 	}
 	delete(queue, class)

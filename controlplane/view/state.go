@@ -60,8 +60,12 @@ func (s *State) Refresh() {
 	news := newChanges()
 	v.news = news
 	for _, key := range keys {
-		kv, ok := mirrored.KV(key)
 		ref := record.ParseKey(key)
+		if q, rev, ok := mirrored.QueuedJob(key); ok {
+			v.applyQueued(ref.Name, q, rev)
+			continue
+		}
+		kv, ok := mirrored.KV(key)
 		trouble := v.Trouble(ref.Cluster)
 		if ref.Kind == record.KindElapsed {
 			s.applyElapsed(kv, ok)

@@ -3,7 +3,6 @@ package view
 import (
 	"iter"
 	"maps"
-	"slices"
 )
 
 // Table is a map that others read and only this package writes.
@@ -64,38 +63,6 @@ func (x Index[K, M]) mark(key K, member M, present bool) {
 	if len(x.m[key]) == 0 {
 		delete(x.m, key)
 	}
-}
-
-// List is a sorted list of ids that others read and only this package writes.
-type List struct{ ids []string }
-
-// All are the ids in their order.
-func (l List) All() iter.Seq[string] { return slices.Values(l.ids) }
-
-// Backward are the ids from the last to the first.
-func (l List) Backward() iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for _, id := range slices.Backward(l.ids) {
-			if !yield(id) {
-				return
-			}
-		}
-	}
-}
-
-// Len counts the ids.
-func (l List) Len() int { return len(l.ids) }
-
-// First is the first id of a list that is not empty.
-func (l List) First() string { return l.ids[0] }
-
-// Rest is the list without its first id.
-func (l List) Rest() List { return List{l.ids[1:]} }
-
-// Before is the list of the ids before id.
-func (l List) Before(id string) List {
-	at, _ := slices.BinarySearch(l.ids, id)
-	return List{l.ids[:at]}
 }
 
 // Nodes has the records of each cluster. A reader gets copies.

@@ -1,6 +1,8 @@
 package view
 
 import (
+	"strings"
+
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -53,8 +55,14 @@ func newView() View {
 func Of(records ...store.KV) *View {
 	v := newView()
 	for _, kv := range records {
-		v.apply(kv.Key, kv, true)
 		v.Revision = max(v.Revision, kv.ModRevision)
+		if id, ok := strings.CutPrefix(kv.Key, record.JobsPrefix); ok {
+			if q, ok := record.PackJob(id, kv.Value); ok {
+				v.applyQueued(id, &q, kv.ModRevision)
+				continue
+			}
+		}
+		v.apply(kv.Key, kv, true)
 	}
 	return &v
 }
