@@ -25,7 +25,7 @@ type Backup struct {
 	Authority string `name:"etcd-authority" placeholder:"DIR" help:"Authority of etcd's users: root's certificate is signed for this moment. Default pki in --data-dir, where the embedded etcd has users."`
 	DataDir   string `default:"/var/lib/oscarfed" placeholder:"DIR" help:"Data directory of the control plane whose embedded etcd is backed up."`
 
-	Timeout time.Duration `default:"10m" help:"How long it may take."`
+	Timeout time.Duration `env:"-" default:"10m" help:"How long it may take."`
 
 	Log `embed:""`
 }
@@ -105,7 +105,7 @@ func BackupMain(ctx context.Context, args []string, _ io.Reader, stdout, stderr 
 type Restore struct {
 	File    string `arg:"" type:"existingfile" help:"The backup."`
 	DataDir string `default:"/var/lib/oscarfed" placeholder:"DIR" help:"Data directory of the control plane, which must not run."`
-	NoBump  bool   `help:"Let revisions go back to those of the backup. It is for trying what happens then."`
+	NoBump  bool   `env:"-" help:"Let revisions go back to those of the backup. It is for trying what happens then."`
 
 	Log `embed:""`
 }

@@ -24,7 +24,7 @@ var errDone = errors.New("done")
 // options are the flags that every daemon has.
 type options[T any] struct {
 	Config  string           `placeholder:"FILE" help:"YAML file with the same names in snake_case."`
-	Version kong.VersionFlag `help:"Print the version."`
+	Version kong.VersionFlag `env:"-" help:"Print the version."`
 	Daemon  T                `embed:""`
 }
 

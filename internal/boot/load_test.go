@@ -48,6 +48,26 @@ func TestFlagOverEnvironmentOverFileOverDefault(t *testing.T) {
 	}
 }
 
+// OSCARFED_VERSION=v1.2.3 oscarfed backup f printed a version, ended with 0 and made no backup.
+func TestTheEnvironmentMakesNoCommandDoSomethingElse(t *testing.T) {
+	t.Setenv("OSCARFED_VERSION", "true")
+	t.Setenv("OSCARFED_TIMEOUT", "1ns")
+	t.Setenv("OSCARFED_NO_BUMP", "true")
+	t.Setenv("OSCARFED_DRY_RUN", "true")
+	backup, err := Load[Backup]("oscarfed backup", "", []string{"f"}, io.Discard)
+	if err != nil || filepath.Base(backup.File) != "f" || backup.Timeout != 10*time.Minute {
+		t.Errorf("a backup: %+v, %v", backup, err)
+	}
+	restore, err := Load[Restore]("oscarfed restore", "", []string{write(t, "f", "")}, io.Discard)
+	if err != nil || restore.NoBump {
+		t.Errorf("a restore: %+v, %v", restore, err)
+	}
+	setup, err := Load[EtcdSetup]("oscarfed etcd setup", "", []string{"--ca-out=d", "--etcd-endpoints=https://e"}, io.Discard)
+	if err != nil || setup.DryRun {
+		t.Errorf("a setup: %+v, %v", setup, err)
+	}
+}
+
 func TestALargeNumberInTheFileWasNoNumber(t *testing.T) {
 	cfg, err := load(t, "--config", write(t, "c.yaml", "etcd_quota: 4294967297\nrate_limit: 100\n"))
 	if err != nil || cfg.EtcdQuota != 4294967297 || cfg.RateLimit != 100 {

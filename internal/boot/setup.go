@@ -23,7 +23,7 @@ import (
 type EtcdSetup struct {
 	Etcd   `embed:""`
 	CAOut  string `name:"ca-out" required:"" placeholder:"DIR" help:"Directory of the authority of etcd's users; made when it is missing. It becomes --etcd-authority of the control plane."`
-	DryRun bool   `help:"Change nothing, in etcd or here: say what would be done."`
+	DryRun bool   `env:"-" help:"Change nothing, in etcd or here: say what would be done."`
 
 	Log `embed:""`
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/spf13/cobra"
 
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -16,13 +17,35 @@ import (
 )
 
 type applyCmd struct {
-	File           string        `short:"f" env:"-" xor:"what" required:"" help:"The FDL; - reads it from standard input." placeholder:"FILE"`
-	Plan           string        `env:"-" xor:"what" required:"" help:"A file that plan --out wrote: does exactly that, or refuses with status 6 and writes nothing." placeholder:"FILE"`
-	Cluster        string        `help:"Cluster of the coordinator, when the FDL names none." placeholder:"ID"`
-	Wait           bool          `negatable:"" default:"true" help:"Wait until every replica is ready, or the creation failed and is taken back; after a change, until it is applied."`
-	Timeout        time.Duration `default:"60s" help:"How long to wait. The work goes on afterwards." placeholder:"60s"`
-	Deployment     string        `help:"transactional: on all clusters or on none. best-effort: where it is possible, and elsewhere later. Overrides the FDL of a creation." placeholder:"WORD"`
-	IdempotencyKey string        `env:"-" help:"Key of this request: sent again with the same key, it has the same outcome." placeholder:"KEY"`
+	File           string
+	Plan           string
+	Cluster        string
+	Wait           bool
+	Timeout        time.Duration
+	Deployment     string
+	IdempotencyKey string
+}
+
+func newApplyCmd(a *app) *cobra.Command {
+	var c applyCmd
+	cmd := &cobra.Command{
+		Use:   "apply",
+		Short: "Create or change the services of an FDL",
+		Long:  "Create the services of an FDL on their clusters, all or none; change those that are there.",
+		Example: "  oscarfed apply -f service.yaml\n" +
+			"  oscarfed apply -f service.yaml --timeout 5m\n" +
+			"  oscarfed plan -f service.yaml --out service.plan && oscarfed apply --plan service.plan",
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.Run(cmd.Context(), a) },
+	}
+	f := flagsOf(cmd)
+	f.text(&c.File, "file", "f", "", "FILE", "The FDL; - reads it from standard input.")
+	f.text(&c.Plan, "plan", "", "", "FILE", "A file that plan --out wrote: does exactly that, or refuses with status 6 and writes nothing.")
+	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the coordinator, when the FDL names none.")
+	f.yesOrNo(&c.Wait, "wait", true, "Wait until every replica is ready, or the creation failed and is taken back; after a change, until it is applied.")
+	f.duration(&c.Timeout, "timeout", defaultTimeout, "How long to wait. The work goes on afterwards.")
+	f.text(&c.Deployment, "deployment", "", "", "WORD", "transactional: on all clusters or on none. best-effort: where it is possible, and elsewhere later. Overrides the FDL of a creation.")
+	f.text(&c.IdempotencyKey, "idempotency-key", "", "", "KEY", "Key of this request: sent again with the same key, it has the same outcome.")
+	return cmd
 }
 
 // Run creates or changes the services one after the other and stops at the first
@@ -30,6 +53,9 @@ type applyCmd struct {
 func (c *applyCmd) Run(ctx context.Context, a *app) error {
 	if c.Timeout <= 0 {
 		return exit.Usagef("--timeout must be more than 0; --no-wait does not wait")
+	}
+	if c.File == "" && c.Plan == "" {
+		return exit.Usagef("missing flags: --file=FILE or --plan=FILE")
 	}
 	if c.Plan != "" {
 		return c.applyPlan(ctx, a)

@@ -5,17 +5,42 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 type getAuditCmd struct {
-	Federation string `arg:"" optional:"" help:"Only about this federation: its uid or group."`
-	By         string `help:"Only what this subject did." placeholder:"SUBJECT"`
-	Cluster    string `help:"Only about this cluster." placeholder:"ID"`
-	Request    string `help:"Only of this request." placeholder:"ID"`
-	Limit      int    `default:"100" help:"How many at most, up to 1000."`
-	Before     string `help:"Only entries older than this one." placeholder:"ID"`
+	Federation string
+	By         string
+	Cluster    string
+	Request    string
+	Limit      int
+	Before     string
+}
+
+func newGetAuditCmd(a *app) *cobra.Command {
+	var c getAuditCmd
+	cmd := &cobra.Command{
+		Use:   "audit [FEDERATION]",
+		Short: "Who did what, and what became of it",
+		Long: "Who did what, and what became of it, the newest first. For the administrator.\n" +
+			"FEDERATION is the uid or the group of one federation.",
+		Example: "  oscarfed get audit --limit 20\n" +
+			"  oscarfed get audit grayify --by ann",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Federation = argument(args, 0)
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := flagsOf(cmd)
+	f.text(&c.By, "by", "", "", "SUBJECT", "Only what this subject did.")
+	f.text(&c.Cluster, "cluster", "", "", "ID", "Only about this cluster.")
+	f.text(&c.Request, "request", "", "", "ID", "Only of this request.")
+	f.number(&c.Limit, "limit", 100, "How many at most, up to 1000.")
+	f.text(&c.Before, "before", "", "", "ID", "Only entries older than this one.")
+	return cmd
 }
 
 func (c *getAuditCmd) Run(ctx context.Context, a *app) error {

@@ -6,16 +6,29 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/spf13/cobra"
+
 	"github.com/oscarfed/oscarfed/internal/auditlog"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
-type auditCmd struct {
-	Verify auditVerifyCmd `cmd:"" help:"Check that no line of an exported audit is missing, moved or changed. Ends with 1 when one is."`
+type auditVerifyCmd struct {
+	Files []string
 }
 
-type auditVerifyCmd struct {
-	Files []string `arg:"" name:"file" help:"The files of one control plane, the oldest first." type:"existingfile"`
+func newAuditVerifyCmd(a *app) *cobra.Command {
+	var c auditVerifyCmd
+	return &cobra.Command{
+		Use:   "verify FILE...",
+		Short: "Check an exported audit",
+		Long: "Check that no line of an exported audit is missing, moved or changed. Ends with 1 when one is.\n" +
+			"FILE... are the files of one control plane, the oldest first.",
+		Example: "  oscarfed audit verify audit-*.jsonl",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Files = args[0:]
+			return c.Run(cmd.Context(), a)
+		},
+	}
 }
 
 // verified is what the command prints.

@@ -5,10 +5,22 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 type getCapacityCmd struct{}
+
+func newGetCapacityCmd(a *app) *cobra.Command {
+	var c getCapacityCmd
+	return &cobra.Command{
+		Use:     "capacity",
+		Short:   "What each cluster has free for jobs",
+		Example: "  oscarfed get capacity",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.Run(cmd.Context(), a) },
+	}
+}
 
 func (getCapacityCmd) Run(ctx context.Context, a *app) error {
 	api, err := a.dial()

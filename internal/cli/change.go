@@ -14,8 +14,13 @@ import (
 
 // waiting are the flags of commands that change a federation.
 type waiting struct {
-	Wait    bool          `negatable:"" default:"true" help:"Wait until the change is applied everywhere."`
-	Timeout time.Duration `default:"60s" help:"How long to wait. The work goes on afterwards." placeholder:"60s"`
+	Wait    bool
+	Timeout time.Duration
+}
+
+func (c *waiting) flags(f flagSet) {
+	f.yesOrNo(&c.Wait, "wait", true, "Wait until the change is applied everywhere.")
+	f.duration(&c.Timeout, "timeout", defaultTimeout, "How long to wait. The work goes on afterwards.")
 }
 
 func (w waiting) check() error {

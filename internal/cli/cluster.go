@@ -8,28 +8,30 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
-type clusterCmd struct {
-	Add    clusterAddCmd    `cmd:"" help:"Register a cluster. Its syncer then joins under that name."`
-	Join   clusterJoinCmd   `cmd:"" help:"Make a token for one cluster to join with, and print the command for the other side."`
-	Set    clusterSetCmd    `cmd:"" help:"Change what was said of a cluster. What is not named stays."`
-	List   clusterListCmd   `cmd:"" help:"The registered clusters."`
-	Remove clusterRemoveCmd `cmd:"" help:"Take a cluster out of every federation, and remove it."`
-
-	Cordon   clusterCordonCmd   `cmd:"" help:"Place nothing new on a cluster. What is there goes on."`
-	Uncordon clusterActivateCmd `cmd:"" help:"End a cordon."`
-	Pause    clusterPauseCmd    `cmd:"" help:"Change nothing on a cluster until it resumes."`
-	Resume   clusterActivateCmd `cmd:"" help:"End a pause."`
-	Readmit  clusterReadmitCmd  `cmd:"" help:"Give a cluster its rights again that lost them, since it wrote too much."`
+type clusterCordonCmd struct {
+	ID string
 }
 
-type clusterCordonCmd struct {
-	ID string `arg:"" help:"Name of the cluster."`
+func newClusterCordonCmd(a *app) *cobra.Command {
+	var c clusterCordonCmd
+	return &cobra.Command{
+		Use:     "cordon CLUSTER",
+		Short:   "Place nothing new on a cluster",
+		Long:    "Place nothing new on a cluster. What is there goes on.",
+		Example: "  oscarfed cluster cordon oscar-cluster-a",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.ID = args[0]
+			return c.Run(cmd.Context(), a)
+		},
+	}
 }
 
 func (c *clusterCordonCmd) Run(ctx context.Context, a *app) error {
@@ -37,7 +39,21 @@ func (c *clusterCordonCmd) Run(ctx context.Context, a *app) error {
 }
 
 type clusterPauseCmd struct {
-	ID string `arg:"" help:"Name of the cluster."`
+	ID string
+}
+
+func newClusterPauseCmd(a *app) *cobra.Command {
+	var c clusterPauseCmd
+	return &cobra.Command{
+		Use:     "pause CLUSTER",
+		Short:   "Change nothing on a cluster",
+		Long:    "Change nothing on a cluster until it resumes.",
+		Example: "  oscarfed cluster pause oscar-cluster-a",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.ID = args[0]
+			return c.Run(cmd.Context(), a)
+		},
+	}
 }
 
 func (c *clusterPauseCmd) Run(ctx context.Context, a *app) error {
@@ -45,7 +61,21 @@ func (c *clusterPauseCmd) Run(ctx context.Context, a *app) error {
 }
 
 type clusterActivateCmd struct {
-	ID string `arg:"" help:"Name of the cluster."`
+	ID string
+}
+
+// newClusterActivateCmd makes one of the commands that make a cluster active again.
+func newClusterActivateCmd(a *app, name, short string) *cobra.Command {
+	var c clusterActivateCmd
+	return &cobra.Command{
+		Use:     name + " CLUSTER",
+		Short:   short,
+		Example: "  oscarfed cluster " + name + " oscar-cluster-a",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.ID = args[0]
+			return c.Run(cmd.Context(), a)
+		},
+	}
 }
 
 func (c *clusterActivateCmd) Run(ctx context.Context, a *app) error {
@@ -53,7 +83,21 @@ func (c *clusterActivateCmd) Run(ctx context.Context, a *app) error {
 }
 
 type clusterReadmitCmd struct {
-	ID string `arg:"" help:"Name of the cluster."`
+	ID string
+}
+
+func newClusterReadmitCmd(a *app) *cobra.Command {
+	var c clusterReadmitCmd
+	return &cobra.Command{
+		Use:     "readmit CLUSTER",
+		Short:   "Give a cluster its rights again",
+		Long:    "Give a cluster its rights again that lost them, since it wrote too much.",
+		Example: "  oscarfed cluster readmit oscar-cluster-a",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.ID = args[0]
+			return c.Run(cmd.Context(), a)
+		},
+	}
 }
 
 func (c *clusterReadmitCmd) Run(ctx context.Context, a *app) error {
@@ -81,11 +125,31 @@ func setState(ctx context.Context, a *app, id, state string) error {
 }
 
 type clusterAddCmd struct {
-	ID            string            `arg:"" help:"Name of the cluster."`
-	OscarEndpoint string            `arg:"" help:"Address of its OSCAR Manager."`
-	SSLVerify     bool              `name:"ssl-verify" negatable:"" default:"true" help:"Whether the certificate of that address is checked."`
-	Label         map[string]string `help:"Label of the cluster; may be repeated." placeholder:"KEY=VALUE"`
-	AllowedGroup  []string          `help:"Group whose members may use the cluster; may be repeated. Everybody when none is given." placeholder:"GROUP"`
+	ID            string
+	OscarEndpoint string
+	SSLVerify     bool
+	Label         map[string]string
+	AllowedGroup  []string
+}
+
+func newClusterAddCmd(a *app) *cobra.Command {
+	var c clusterAddCmd
+	cmd := &cobra.Command{
+		Use:     "add CLUSTER OSCAR-URL",
+		Short:   "Register a cluster",
+		Long:    "Register a cluster. Its syncer then joins under that name. OSCAR-URL is the address of its OSCAR Manager.",
+		Example: "  oscarfed cluster add oscar-cluster-a https://oscar-a.example.org --label site=upv",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.ID = args[0]
+			c.OscarEndpoint = args[1]
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := flagsOf(cmd)
+	f.yesOrNo(&c.SSLVerify, "ssl-verify", true, "Whether the certificate of that address is checked.")
+	f.labels(&c.Label, "label", "Label of the cluster; may be repeated.")
+	f.list(&c.AllowedGroup, "allowed-group", "GROUP", "Group whose members may use the cluster; may be repeated. Everybody when none is given.")
+	return cmd
 }
 
 func (c *clusterAddCmd) Run(ctx context.Context, a *app) error {
@@ -103,12 +167,33 @@ func (c *clusterAddCmd) Run(ctx context.Context, a *app) error {
 }
 
 type clusterSetCmd struct {
-	ID            string            `arg:"" help:"Name of the cluster."`
-	OscarEndpoint string            `name:"oscar-endpoint" help:"Address of its OSCAR Manager." placeholder:"URL"`
-	SSLVerify     *bool             `name:"ssl-verify" negatable:"" help:"Whether the certificate of that address is checked."`
-	Label         map[string]string `help:"Labels of the cluster, in place of those that it has; may be repeated." placeholder:"KEY=VALUE"`
-	AllowedGroup  []string          `help:"Groups whose members may place on the cluster, in place of those that were named; may be repeated." placeholder:"GROUP"`
-	AllGroups     bool              `help:"Let members of every group place on the cluster."`
+	ID            string
+	OscarEndpoint string
+	SSLVerify     *bool
+	Label         map[string]string
+	AllowedGroup  []string
+	AllGroups     bool
+}
+
+func newClusterSetCmd(a *app) *cobra.Command {
+	var c clusterSetCmd
+	cmd := &cobra.Command{
+		Use:     "set CLUSTER",
+		Short:   "Change what was said of a cluster",
+		Long:    "Change what was said of a cluster. What is not named stays.",
+		Example: "  oscarfed cluster set oscar-cluster-a --label site=upv --label gpu=yes",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.ID = args[0]
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := flagsOf(cmd)
+	f.text(&c.OscarEndpoint, "oscar-endpoint", "", "", "URL", "Address of its OSCAR Manager.")
+	f.maybe(&c.SSLVerify, "ssl-verify", "Whether the certificate of that address is checked.")
+	f.labels(&c.Label, "label", "Labels of the cluster, in place of those that it has; may be repeated.")
+	f.list(&c.AllowedGroup, "allowed-group", "GROUP", "Groups whose members may place on the cluster, in place of those that were named; may be repeated.")
+	f.BoolVarP(&c.AllGroups, "all-groups", "", false, "Let members of every group place on the cluster.")
+	return cmd
 }
 
 func (c *clusterSetCmd) Run(ctx context.Context, a *app) error {
@@ -144,6 +229,16 @@ func (c *clusterSetCmd) Run(ctx context.Context, a *app) error {
 
 type clusterListCmd struct{}
 
+func newClusterListCmd(a *app) *cobra.Command {
+	var c clusterListCmd
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "The registered clusters",
+		Example: "  oscarfed cluster list",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.Run(cmd.Context(), a) },
+	}
+}
+
 func (clusterListCmd) Run(ctx context.Context, a *app) error { return listClusters(ctx, a) }
 
 func listClusters(ctx context.Context, a *app) error {
@@ -159,11 +254,32 @@ func listClusters(ctx context.Context, a *app) error {
 }
 
 type clusterRemoveCmd struct {
-	ID      string        `arg:"" help:"Name of the cluster."`
-	Orphan  bool          `help:"Keep its services running there, without the federation's marks. Otherwise they are deleted; buckets and objects stay."`
-	Force   bool          `help:"Do not wait for the cluster, which may be gone for good, and delete the federations whose coordinator is there."`
-	Wait    bool          `negatable:"" default:"true" help:"Wait until the cluster is removed."`
-	Timeout time.Duration `default:"60s" help:"How long to wait. The work goes on afterwards." placeholder:"60s"`
+	ID      string
+	Orphan  bool
+	Force   bool
+	Wait    bool
+	Timeout time.Duration
+}
+
+func newClusterRemoveCmd(a *app) *cobra.Command {
+	var c clusterRemoveCmd
+	cmd := &cobra.Command{
+		Use:   "remove CLUSTER",
+		Short: "Take a cluster out and remove it",
+		Long:  "Take a cluster out of every federation, and remove it.",
+		Example: "  oscarfed cluster remove oscar-cluster-a\n" +
+			"  oscarfed cluster remove oscar-cluster-a --force --orphan",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.ID = args[0]
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := flagsOf(cmd)
+	f.BoolVarP(&c.Orphan, "orphan", "", false, "Keep its services running there, without the federation's marks. Otherwise they are deleted; buckets and objects stay.")
+	f.BoolVarP(&c.Force, "force", "", false, "Do not wait for the cluster, which may be gone for good, and delete the federations whose coordinator is there.")
+	f.yesOrNo(&c.Wait, "wait", true, "Wait until the cluster is removed.")
+	f.duration(&c.Timeout, "timeout", defaultTimeout, "How long to wait. The work goes on afterwards.")
+	return cmd
 }
 
 func (c *clusterRemoveCmd) Run(ctx context.Context, a *app) error {

@@ -5,18 +5,42 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/spf13/cobra"
 
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 )
 
 type deleteCmd struct {
-	Service string        `arg:"" help:"Name of the service. On a replica that is not the coordinator, only that replica goes."`
-	Cluster string        `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
-	Data    string        `env:"-" help:"delete: also delete the buckets that were made for the service, with what is in them." placeholder:"WORD"`
-	Jobs    string        `env:"-" help:"cancel: end running jobs instead of waiting for them." placeholder:"WORD"`
-	Wait    bool          `negatable:"" default:"true" help:"Wait until every cluster has done it."`
-	Timeout time.Duration `default:"60s" help:"How long to wait. The work goes on afterwards." placeholder:"60s"`
+	Service string
+	Cluster string
+	Data    string
+	Jobs    string
+	Wait    bool
+	Timeout time.Duration
+}
+
+func newDeleteCmd(a *app) *cobra.Command {
+	var c deleteCmd
+	cmd := &cobra.Command{
+		Use:   "delete SERVICE",
+		Short: "Delete a service on all its clusters",
+		Long: "Delete a service on all its clusters. Buckets, volumes and running jobs stay unless ordered\n" +
+			"otherwise. Of a replica that is not the coordinator, only that replica goes.",
+		Example: "  oscarfed delete grayify\n" +
+			"  oscarfed delete grayify --data delete --jobs cancel",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Service = args[0]
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := flagsOf(cmd)
+	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	f.text(&c.Data, "data", "", "", "WORD", "delete: also delete the buckets that were made for the service, with what is in them.")
+	f.text(&c.Jobs, "jobs", "", "", "WORD", "cancel: end running jobs instead of waiting for them.")
+	f.yesOrNo(&c.Wait, "wait", true, "Wait until every cluster has done it.")
+	f.duration(&c.Timeout, "timeout", defaultTimeout, "How long to wait. The work goes on afterwards.")
+	return cmd
 }
 
 // checkOrders checks what may be ordered with a deletion.

@@ -5,12 +5,29 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 type getDeletedCmd struct {
-	Group string `arg:"" optional:"" help:"Only the federation of this group."`
+	Group string
+}
+
+func newGetDeletedCmd(a *app) *cobra.Command {
+	var c getDeletedCmd
+	return &cobra.Command{
+		Use:   "deleted [GROUP]",
+		Short: "Replicas deleted in the last 90 days",
+		Long:  "Replicas that were deleted in the last 90 days, and which buckets stay.",
+		Example: "  oscarfed get deleted\n" +
+			"  oscarfed get deleted grayify",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Group = argument(args, 0)
+			return c.Run(cmd.Context(), a)
+		},
+	}
 }
 
 func (c *getDeletedCmd) Run(ctx context.Context, a *app) error {

@@ -8,13 +8,34 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 type describeCmd struct {
-	Service string `arg:"" optional:"" help:"Name of the service."`
-	Cluster string `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
+	Service string
+	Cluster string
+}
+
+func newDescribeCmd(a *app) *cobra.Command {
+	var c describeCmd
+	cmd := &cobra.Command{
+		Use:   "describe [SERVICE]",
+		Short: "Show a service and what to do about it",
+		Long: "Show a service: its graph, the status of each replica, where its data is, and what to do.\n" +
+			"Without a name: how the clusters differ from a store that was restored.",
+		Example: "  oscarfed describe grayify\n" +
+			"  oscarfed describe",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Service = argument(args, 0)
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := flagsOf(cmd)
+	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	return cmd
 }
 
 func (c *describeCmd) Run(ctx context.Context, a *app) error {

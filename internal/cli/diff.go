@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/pmezard/go-difflib/difflib"
+	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -21,11 +22,34 @@ import (
 const maxDiffLines = 20_000
 
 type diffCmd struct {
-	Service string `arg:"" help:"Name of the service."`
-	Cluster string `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
-	From    int64  `env:"-" help:"Older generation; the one before --to when not given, with -f the present one." placeholder:"N"`
-	To      int64  `env:"-" help:"Newer generation; the present one when not given." placeholder:"N"`
-	File    string `short:"f" env:"-" help:"Compare with the service of this name in an FDL; - reads it from standard input." placeholder:"FILE"`
+	Service string
+	Cluster string
+	From    int64
+	To      int64
+	File    string
+}
+
+func newDiffCmd(a *app) *cobra.Command {
+	var c diffCmd
+	cmd := &cobra.Command{
+		Use:   "diff SERVICE",
+		Short: "Compare two generations of a service, or it and an FDL",
+		Long: "Show what differs between two generations of a service, or between it and an FDL, and which\n" +
+			"clusters differ from it now. Ends with 0 whether something differs or not.",
+		Example: "  oscarfed diff grayify\n" +
+			"  oscarfed diff grayify --from 1 --to 3\n" +
+			"  oscarfed diff grayify -f service.yaml",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Service = args[0]
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := flagsOf(cmd)
+	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	f.generation(&c.From, "from", "N", "Older generation; the one before --to when not given, with -f the present one.")
+	f.generation(&c.To, "to", "N", "Newer generation; the present one when not given.")
+	f.text(&c.File, "file", "f", "", "FILE", "Compare with the service of this name in an FDL; - reads it from standard input.")
+	return cmd
 }
 
 // difference is what diff shows, for the forms that programs read.

@@ -6,7 +6,11 @@
 // progress, warnings and failures go to standard error, so that a pipe carries
 // results only. The settings of a call come from flags, the environment
 // (OSCARFED_ and the flag in upper snake case), the current context of the
-// configuration file and the defaults, in this order.
+// configuration file and the defaults, in this order. A flag that makes a command do
+// something else is never taken from the environment (fromEnvironment).
+//
+// tree.go has the tree of the commands; each command is a file, with a struct of its flags, a
+// constructor and a method Run.
 //
 // Commands of other packages are handed to Run as values: cli does not know what
 // implements them.

@@ -8,18 +8,33 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
-type explainCmd struct {
-	Job explainJobCmd `cmd:"" help:"Why a job went where it went: what was thought of each member of its federation."`
+type explainJobCmd struct {
+	ID      string
+	Attempt int
 }
 
-type explainJobCmd struct {
-	ID      string `arg:"" help:"The job."`
-	Attempt int    `env:"-" help:"Which attempt; the last one when it is not given." placeholder:"N"`
+func newExplainJobCmd(a *app) *cobra.Command {
+	var c explainJobCmd
+	cmd := &cobra.Command{
+		Use:     "job JOB",
+		Short:   "Why a job went where it went",
+		Long:    "Why a job went where it went: what was thought of each member of its federation.",
+		Example: "  oscarfed explain job 01a1fda3-fc9e-70a6-b6c0-0c2c788607cf",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.ID = args[0]
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := flagsOf(cmd)
+	f.number(&c.Attempt, "attempt", 0, "Which attempt; the last one when it is not given.")
+	return cmd
 }
 
 func (c *explainJobCmd) Run(ctx context.Context, a *app) error {

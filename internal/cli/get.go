@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
@@ -16,18 +18,26 @@ import (
 // phaseReady is the phase of a replica, and of a federation, that is as desired.
 const phaseReady = "ready"
 
-type getCmd struct {
-	Federations getFederationsCmd `cmd:"" aliases:"federation" help:"The federations that you may see."`
-	Replicas    getReplicasCmd    `cmd:"" aliases:"replica" help:"A service and the replicas that it lists."`
-	Services    getServicesCmd    `cmd:"" aliases:"service" help:"The services that you may see, on every cluster."`
-	Deleted     getDeletedCmd     `cmd:"" help:"Replicas that were deleted in the last 90 days, and which buckets stay."`
-	Audit       getAuditCmd       `cmd:"" help:"Who did what, and what became of it, the newest first. For the administrator."`
-	Clusters    getClustersCmd    `cmd:"" aliases:"cluster" help:"The registered clusters."`
-	Capacity    getCapacityCmd    `cmd:"" help:"What each cluster has free for jobs."`
-	Usage       getUsageCmd       `cmd:"" help:"What you have in etcd and how much is left; for the administrator, what everybody has."`
+// newGetCmd is the parent of the commands that list something.
+func newGetCmd(_ *app, kinds ...*cobra.Command) *cobra.Command {
+	cmd := parent("get", "List federations, replicas, services or clusters", kinds...)
+	cmd.Example = "  oscarfed get federations\n  oscarfed get clusters -o yaml"
+	return cmd
 }
 
 type getFederationsCmd struct{}
+
+func newGetFederationsCmd(a *app) *cobra.Command {
+	var c getFederationsCmd
+	return &cobra.Command{
+		Use:     "federations",
+		Aliases: []string{"federation"},
+		Short:   "The federations that you may see",
+		Example: "  oscarfed get federations\n" +
+			"  oscarfed get federations -o json",
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.Run(cmd.Context(), a) },
+	}
+}
 
 func (getFederationsCmd) Run(ctx context.Context, a *app) error {
 	api, err := a.dial()
@@ -51,9 +61,28 @@ func (getFederationsCmd) Run(ctx context.Context, a *app) error {
 }
 
 type getReplicasCmd struct {
-	Service string `arg:"" help:"Name of the service."`
-	Cluster string `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
-	Watch   bool   `short:"w" env:"-" help:"Go on and show each change, until interrupted or the service is gone."`
+	Service string
+	Cluster string
+	Watch   bool
+}
+
+func newGetReplicasCmd(a *app) *cobra.Command {
+	var c getReplicasCmd
+	cmd := &cobra.Command{
+		Use:     "replicas SERVICE",
+		Aliases: []string{"replica"},
+		Short:   "A service and the replicas that it lists",
+		Example: "  oscarfed get replicas grayify\n" +
+			"  oscarfed get replicas grayify -w",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Service = args[0]
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := flagsOf(cmd)
+	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	f.BoolVarP(&c.Watch, "watch", "w", false, "Go on and show each change, until interrupted or the service is gone.")
+	return cmd
 }
 
 func (c *getReplicasCmd) Run(ctx context.Context, a *app) error {
@@ -91,6 +120,18 @@ func replicaTable(replicas []v1.Replica) *output.Table {
 
 type getServicesCmd struct{}
 
+func newGetServicesCmd(a *app) *cobra.Command {
+	var c getServicesCmd
+	return &cobra.Command{
+		Use:     "services",
+		Aliases: []string{"service"},
+		Short:   "The services that you may see, on every cluster",
+		Example: "  oscarfed get services\n" +
+			"  oscarfed get services -o yaml",
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.Run(cmd.Context(), a) },
+	}
+}
+
 func (getServicesCmd) Run(ctx context.Context, a *app) error {
 	api, err := a.dial()
 	if err != nil {
@@ -117,5 +158,16 @@ func (getServicesCmd) Run(ctx context.Context, a *app) error {
 }
 
 type getClustersCmd struct{}
+
+func newGetClustersCmd(a *app) *cobra.Command {
+	var c getClustersCmd
+	return &cobra.Command{
+		Use:     "clusters",
+		Aliases: []string{"cluster"},
+		Short:   "The registered clusters",
+		Example: "  oscarfed get clusters",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.Run(cmd.Context(), a) },
+	}
+}
 
 func (getClustersCmd) Run(ctx context.Context, a *app) error { return listClusters(ctx, a) }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strconv"
 
+	"github.com/spf13/cobra"
+
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
@@ -11,8 +13,25 @@ import (
 )
 
 type historyCmd struct {
-	Service string `arg:"" help:"Name of the service."`
-	Cluster string `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
+	Service string
+	Cluster string
+}
+
+func newHistoryCmd(a *app) *cobra.Command {
+	var c historyCmd
+	cmd := &cobra.Command{
+		Use:     "history SERVICE",
+		Short:   "List the definitions of a service that are kept",
+		Long:    "List the definitions of a service that are kept, newest first.",
+		Example: "  oscarfed history grayify",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Service = args[0]
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := flagsOf(cmd)
+	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	return cmd
 }
 
 func (c *historyCmd) Run(ctx context.Context, a *app) error {
@@ -42,10 +61,30 @@ func (c *historyCmd) Run(ctx context.Context, a *app) error {
 }
 
 type rollbackCmd struct {
-	Service string `arg:"" help:"Name of the service."`
-	To      int64  `env:"-" required:"" help:"Generation to go back to; history lists those that are kept." placeholder:"N"`
-	Cluster string `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
+	Service string
+	To      int64
+	Cluster string
 	waiting
+}
+
+func newRollbackCmd(a *app) *cobra.Command {
+	var c rollbackCmd
+	cmd := &cobra.Command{
+		Use:     "rollback SERVICE",
+		Short:   "Go back to an older definition",
+		Long:    "Make an older definition of a service the next one, on all its clusters.",
+		Example: "  oscarfed rollback grayify --to 3",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Service = args[0]
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := flagsOf(cmd)
+	f.generation(&c.To, "to", "N", "Generation to go back to; history lists those that are kept.")
+	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	c.waiting.flags(f)
+	f.required("to")
+	return cmd
 }
 
 func (c *rollbackCmd) Run(ctx context.Context, a *app) error {
@@ -61,8 +100,25 @@ func (c *rollbackCmd) Run(ctx context.Context, a *app) error {
 }
 
 type pauseCmd struct {
-	Service string `arg:"" help:"Name of the service."`
-	Cluster string `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
+	Service string
+	Cluster string
+}
+
+func newPauseCmd(a *app) *cobra.Command {
+	var c pauseCmd
+	cmd := &cobra.Command{
+		Use:     "pause SERVICE",
+		Short:   "Leave a federation's services alone",
+		Long:    "Leave the services of a federation alone on their clusters. Changes are applied when it resumes.",
+		Example: "  oscarfed pause grayify",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Service = args[0]
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := flagsOf(cmd)
+	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	return cmd
 }
 
 func (c *pauseCmd) Run(ctx context.Context, a *app) error {
@@ -70,8 +126,24 @@ func (c *pauseCmd) Run(ctx context.Context, a *app) error {
 }
 
 type resumeCmd struct {
-	Service string `arg:"" help:"Name of the service."`
-	Cluster string `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
+	Service string
+	Cluster string
+}
+
+func newResumeCmd(a *app) *cobra.Command {
+	var c resumeCmd
+	cmd := &cobra.Command{
+		Use:     "resume SERVICE",
+		Short:   "End a pause",
+		Example: "  oscarfed resume grayify",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Service = args[0]
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := flagsOf(cmd)
+	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	return cmd
 }
 
 func (c *resumeCmd) Run(ctx context.Context, a *app) error {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/spf13/cobra"
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
@@ -19,26 +20,38 @@ import (
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
-type jobCmd struct {
-	Submit  jobSubmitCmd  `cmd:"" help:"Hand an event over to a service: a job, on the cluster that the federation's policy picks."`
-	List    jobListCmd    `cmd:"" help:"List the jobs that you may see, the newest first."`
-	Get     jobGetCmd     `cmd:"" help:"Show a job: where it is, and every attempt."`
-	Logs    jobLogsCmd    `cmd:"" help:"Show what a job has written, from the cluster that runs it."`
-	Cancel  jobCancelCmd  `cmd:"" help:"Order the end of a job."`
-	Replay  jobReplayCmd  `cmd:"" help:"Give a job that is parked, or has failed, its attempts again."`
-	Resolve jobResolveCmd `cmd:"" help:"Say of a job that is uncertain whether its cluster has it."`
-}
-
 // maxEvent is what OSCAR can hand to a container, in bytes.
 const maxEvent = 96 << 10
 
 type jobSubmitCmd struct {
-	Service string        `arg:"" help:"Name of the service."`
-	File    string        `short:"f" env:"-" help:"File with the event; - for standard input. Without it the event is empty." placeholder:"FILE"`
-	Cluster string        `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
-	Key     string        `env:"-" name:"idempotency-key" help:"Sent again with the same key it is the same job, for 24 hours." placeholder:"KEY"`
-	Wait    bool          `env:"-" help:"Wait until the job has ended. Ends with 0 when it succeeded, 1 when it ended otherwise."`
-	Timeout time.Duration `default:"0s" help:"With --wait: how long; 0 is as long as it takes. The job goes on afterwards." placeholder:"0s"`
+	Service string
+	File    string
+	Cluster string
+	Key     string
+	Wait    bool
+	Timeout time.Duration
+}
+
+func newJobSubmitCmd(a *app) *cobra.Command {
+	var c jobSubmitCmd
+	cmd := &cobra.Command{
+		Use:   "submit SERVICE",
+		Short: "Hand an event over to a service",
+		Long:  "Hand an event over to a service: a job, on the cluster that the federation's policy picks.",
+		Example: "  oscarfed job submit grayify -f event.json\n" +
+			"  echo '{\"photo\":\"1.jpg\"}' | oscarfed job submit grayify -f - --wait",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Service = args[0]
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := flagsOf(cmd)
+	f.text(&c.File, "file", "f", "", "FILE", "File with the event; - for standard input. Without it the event is empty.")
+	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	f.text(&c.Key, "idempotency-key", "", "", "KEY", "Sent again with the same key it is the same job, for 24 hours.")
+	f.BoolVarP(&c.Wait, "wait", "", false, "Wait until the job has ended. Ends with 0 when it succeeded, 1 when it ended otherwise.")
+	f.duration(&c.Timeout, "timeout", 0, "With --wait: how long; 0 is as long as it takes. The job goes on afterwards.")
+	return cmd
 }
 
 func (c *jobSubmitCmd) Run(ctx context.Context, a *app) error {
@@ -187,12 +200,35 @@ func jobPlace(p *v1.JobPlace) string {
 }
 
 type jobListCmd struct {
-	Service string   `arg:"" optional:"" help:"Only jobs of this service, where they came in or where they run."`
-	Cluster string   `help:"Only those that came in or run on this cluster." placeholder:"ID"`
-	Group   string   `env:"-" help:"Only those of this group, or of the federation with this uid." placeholder:"ID"`
-	State   []string `env:"-" help:"Only those in one of these states." placeholder:"STATE"`
-	Limit   int      `default:"100" help:"How many at most."`
-	Watch   bool     `short:"w" env:"-" help:"Show those that have not ended, then each one that comes or changes, until interrupted."`
+	Service string
+	Cluster string
+	Group   string
+	State   []string
+	Limit   int
+	Watch   bool
+}
+
+func newJobListCmd(a *app) *cobra.Command {
+	var c jobListCmd
+	cmd := &cobra.Command{
+		Use:   "list [SERVICE]",
+		Short: "List the jobs that you may see",
+		Long:  "List the jobs that you may see, the newest first. With SERVICE, those that came in there or run there.",
+		Example: "  oscarfed job list\n" +
+			"  oscarfed job list grayify --state queued,parked\n" +
+			"  oscarfed job list -w",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Service = argument(args, 0)
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := flagsOf(cmd)
+	f.text(&c.Cluster, "cluster", "", "", "ID", "Only those that came in or run on this cluster.")
+	f.text(&c.Group, "group", "", "", "ID", "Only those of this group, or of the federation with this uid.")
+	f.list(&c.State, "state", "STATE", "Only those in one of these states.")
+	f.number(&c.Limit, "limit", 100, "How many at most.")
+	f.BoolVarP(&c.Watch, "watch", "w", false, "Show those that have not ended, then each one that comes or changes, until interrupted.")
+	return cmd
 }
 
 // maxJobPage is how many jobs one request may ask for.
@@ -271,8 +307,25 @@ func watchJobs(ctx context.Context, a *app, api *client.Client, q client.JobQuer
 }
 
 type jobGetCmd struct {
-	ID    string `arg:"" help:"The job."`
-	Watch bool   `short:"w" env:"-" help:"Go on and show each change, until the job has ended."`
+	ID    string
+	Watch bool
+}
+
+func newJobGetCmd(a *app) *cobra.Command {
+	var c jobGetCmd
+	cmd := &cobra.Command{
+		Use:     "get JOB",
+		Short:   "Show a job and every attempt",
+		Long:    "Show a job: where it is, and every attempt.",
+		Example: "  oscarfed job get 01a1fda3-fc9e-70a6-b6c0-0c2c788607cf -w",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.ID = args[0]
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := flagsOf(cmd)
+	f.BoolVarP(&c.Watch, "watch", "w", false, "Go on and show each change, until the job has ended.")
+	return cmd
 }
 
 func (c *jobGetCmd) Run(ctx context.Context, a *app) error {

@@ -3,13 +3,28 @@ package cli
 import (
 	"context"
 
+	"github.com/spf13/cobra"
+
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 type jobCancelCmd struct {
-	ID string `arg:"" help:"The job."`
+	ID string
+}
+
+func newJobCancelCmd(a *app) *cobra.Command {
+	var c jobCancelCmd
+	return &cobra.Command{
+		Use:     "cancel JOB",
+		Short:   "Order the end of a job",
+		Example: "  oscarfed job cancel 01a1fda3-fc9e-70a6-b6c0-0c2c788607cf",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.ID = args[0]
+			return c.Run(cmd.Context(), a)
+		},
+	}
 }
 
 func (c *jobCancelCmd) Run(ctx context.Context, a *app) error {
@@ -17,7 +32,21 @@ func (c *jobCancelCmd) Run(ctx context.Context, a *app) error {
 }
 
 type jobReplayCmd struct {
-	ID string `arg:"" help:"The job."`
+	ID string
+}
+
+func newJobReplayCmd(a *app) *cobra.Command {
+	var c jobReplayCmd
+	return &cobra.Command{
+		Use:     "replay JOB",
+		Short:   "Give a parked or failed job its attempts again",
+		Long:    "Give a job that is parked, or has failed, its attempts again.",
+		Example: "  oscarfed job replay 01a1fda3-fc9e-70a6-b6c0-0c2c788607cf",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.ID = args[0]
+			return c.Run(cmd.Context(), a)
+		},
+	}
 }
 
 func (c *jobReplayCmd) Run(ctx context.Context, a *app) error {
@@ -25,8 +54,26 @@ func (c *jobReplayCmd) Run(ctx context.Context, a *app) error {
 }
 
 type jobResolveCmd struct {
-	ID    string `arg:"" help:"The job."`
-	State string `env:"-" required:"" enum:"submitted,vanished" help:"${enum}: its cluster has the Job, or neither has it nor will." placeholder:"STATE"`
+	ID    string
+	State string
+}
+
+func newJobResolveCmd(a *app) *cobra.Command {
+	var c jobResolveCmd
+	cmd := &cobra.Command{
+		Use:     "resolve JOB",
+		Short:   "Say whether the cluster has an uncertain job",
+		Long:    "Say of a job that is uncertain whether its cluster has it.",
+		Example: "  oscarfed job resolve 01a1fda3-fc9e-70a6-b6c0-0c2c788607cf --state vanished",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.ID = args[0]
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := flagsOf(cmd)
+	f.choice(&c.State, "state", "", "submitted or vanished: its cluster has the Job, or neither has it nor will.", "submitted", "vanished")
+	f.required("state")
+	return cmd
 }
 
 func (c *jobResolveCmd) Run(ctx context.Context, a *app) error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/spf13/cobra"
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
@@ -19,11 +20,32 @@ import (
 const logEvery = 2 * time.Second
 
 type jobLogsCmd struct {
-	Job        string `arg:"" help:"The job, or the name of its Job at OSCAR."`
-	Service    string `env:"-" help:"Service of a Job that did not come in here." placeholder:"NAME"`
-	Cluster    string `help:"With --service: its cluster, when several have one of that name." placeholder:"ID"`
-	Timestamps bool   `env:"-" help:"Begin each line with its time."`
-	Follow     bool   `env:"-" help:"Go on until the job has ended."`
+	Job        string
+	Service    string
+	Cluster    string
+	Timestamps bool
+	Follow     bool
+}
+
+func newJobLogsCmd(a *app) *cobra.Command {
+	var c jobLogsCmd
+	cmd := &cobra.Command{
+		Use:   "logs JOB",
+		Short: "Show what a job has written",
+		Long: "Show what a job has written, from the cluster that runs it. JOB may also be the name of its Job\n" +
+			"at OSCAR.",
+		Example: "  oscarfed job logs 01a1fda3-fc9e-70a6-b6c0-0c2c788607cf --follow",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Job = args[0]
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := flagsOf(cmd)
+	f.text(&c.Service, "service", "", "", "NAME", "Service of a Job that did not come in here.")
+	f.text(&c.Cluster, "cluster", "", "", "ID", "With --service: its cluster, when several have one of that name.")
+	f.BoolVarP(&c.Timestamps, "timestamps", "", false, "Begin each line with its time.")
+	f.BoolVarP(&c.Follow, "follow", "", false, "Go on until the job has ended.")
+	return cmd
 }
 
 func (c *jobLogsCmd) Run(ctx context.Context, a *app) error {

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
 	"github.com/oscarfed/oscarfed/api/client"
@@ -21,16 +22,43 @@ import (
 )
 
 type clusterJoinCmd struct {
-	ID            string            `arg:"" help:"Name of the cluster."`
-	OscarEndpoint string            `arg:"" optional:"" help:"Address of its OSCAR Manager: registers the cluster, if it is not registered yet."`
-	SSLVerify     bool              `name:"ssl-verify" negatable:"" default:"true" help:"Whether the certificate of that address is checked."`
-	Label         map[string]string `help:"Label of the cluster; may be repeated." placeholder:"KEY=VALUE"`
-	AllowedGroup  []string          `help:"Group whose members may use the cluster; may be repeated. Everybody when none is given." placeholder:"GROUP"`
-	ControlPlane  string            `help:"Address of the API as the cluster reaches it; default the one that is used here." placeholder:"URL"`
-	Helm          bool              `help:"Print the commands for a Kubernetes cluster: a Secret, and the chart oscar-syncer."`
-	Kubeconfig    string            `help:"File beside that OSCAR by which its syncer reaches the Kubernetes below it, for a syncer that runs in no pod." placeholder:"FILE"`
-	Kubernetes    string            `enum:"auto,off" default:"auto" help:"Whether its syncer uses the Kubernetes below it: ${enum}."`
-	ReplaceKey    bool              `help:"The machine that uses the token takes this cluster's place, whatever its key and its Kubernetes, and all that is desired of the cluster is given to it. For a cluster that lost its identity."`
+	ID            string
+	OscarEndpoint string
+	SSLVerify     bool
+	Label         map[string]string
+	AllowedGroup  []string
+	ControlPlane  string
+	Helm          bool
+	Kubeconfig    string
+	Kubernetes    string
+	ReplaceKey    bool
+}
+
+func newClusterJoinCmd(a *app) *cobra.Command {
+	var c clusterJoinCmd
+	cmd := &cobra.Command{
+		Use:   "join CLUSTER [OSCAR-URL]",
+		Short: "Print the command that joins a cluster",
+		Long: "Make a token for one cluster to join with, and print the command for the other side. With\n" +
+			"OSCAR-URL, the address of its OSCAR Manager, the cluster is registered if it is not yet.",
+		Example: "  oscarfed cluster join oscar-cluster-a https://oscar-a.example.org\n" +
+			"  oscarfed cluster join oscar-cluster-a --helm",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.ID = args[0]
+			c.OscarEndpoint = argument(args, 1)
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := flagsOf(cmd)
+	f.yesOrNo(&c.SSLVerify, "ssl-verify", true, "Whether the certificate of that address is checked.")
+	f.labels(&c.Label, "label", "Label of the cluster; may be repeated.")
+	f.list(&c.AllowedGroup, "allowed-group", "GROUP", "Group whose members may use the cluster; may be repeated. Everybody when none is given.")
+	f.text(&c.ControlPlane, "control-plane", "", "", "URL", "Address of the API as the cluster reaches it; default the one that is used here.")
+	f.BoolVarP(&c.Helm, "helm", "", false, "Print the commands for a Kubernetes cluster: a Secret, and the chart oscar-syncer.")
+	f.text(&c.Kubeconfig, "kubeconfig", "", "", "FILE", "File beside that OSCAR by which its syncer reaches the Kubernetes below it, for a syncer that runs in no pod.")
+	f.choice(&c.Kubernetes, "kubernetes", "auto", "Whether its syncer uses the Kubernetes below it: auto or off.", "auto", "off")
+	f.BoolVarP(&c.ReplaceKey, "replace-key", "", false, "The machine that uses the token takes this cluster's place, whatever its key and its Kubernetes, and all that is desired of the cluster is given to it. For a cluster that lost its identity.")
+	return cmd
 }
 
 // joinOrder is what the other side needs; the JSON and YAML form of the command.

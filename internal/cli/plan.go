@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/spf13/cobra"
+
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
@@ -14,10 +16,30 @@ import (
 )
 
 type planCmd struct {
-	File       string `short:"f" required:"" env:"-" help:"The FDL; - reads it from standard input." placeholder:"FILE"`
-	Cluster    string `help:"Cluster of the coordinator, when the FDL names none." placeholder:"ID"`
-	Deployment string `help:"As of apply: transactional or best-effort. Overrides the FDL of a creation." placeholder:"WORD"`
-	Out        string `env:"-" help:"Write the plan to a file that apply --plan takes. It holds the definitions with their scripts and secrets, readable by you alone." placeholder:"FILE"`
+	File       string
+	Cluster    string
+	Deployment string
+	Out        string
+}
+
+func newPlanCmd(a *app) *cobra.Command {
+	var c planCmd
+	cmd := &cobra.Command{
+		Use:   "plan",
+		Short: "Show what apply would write, and write nothing",
+		Long: "Show what apply would write to which cluster, and why. Writes nothing; ends with 0 whether\n" +
+			"something would change or not.",
+		Example: "  oscarfed plan -f service.yaml\n" +
+			"  oscarfed plan -f service.yaml --out service.plan",
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.Run(cmd.Context(), a) },
+	}
+	f := flagsOf(cmd)
+	f.text(&c.File, "file", "f", "", "FILE", "The FDL; - reads it from standard input.")
+	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the coordinator, when the FDL names none.")
+	f.text(&c.Deployment, "deployment", "", "", "WORD", "As of apply: transactional or best-effort. Overrides the FDL of a creation.")
+	f.text(&c.Out, "out", "", "", "FILE", "Write the plan to a file that apply --plan takes. It holds the definitions with their scripts and secrets, readable by you alone.")
+	f.required("file")
+	return cmd
 }
 
 // Run asks about every service, shows what can be planned, and ends with the first

@@ -4,24 +4,44 @@ import (
 	"context"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 )
 
-type replicaCmd struct {
-	Add    replicaAddCmd    `cmd:"" help:"Add members to a service's federation and deploy them. Their clusters vote first."`
-	Remove replicaRemoveCmd `cmd:"" help:"Remove members from a service's federation and delete them. Buckets stay and running jobs are waited for, unless ordered otherwise."`
+type replicaAddCmd struct {
+	Service  string
+	Members  []string
+	Cluster  string
+	Priority int
+	Weight   *int
+	change
 }
 
-type replicaAddCmd struct {
-	Service  string   `arg:"" help:"Name of the service."`
-	Members  []string `arg:"" help:"New members: CLUSTER/NAME, CLUSTER for a member of the service's own name, or the URL of an endpoint."`
-	Cluster  string   `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
-	Priority int      `env:"-" help:"Priority of the new members: 0 is the best; above 100 they get no jobs." placeholder:"0"`
-	Weight   *int     `env:"-" help:"Weight of the new members for delegation random; equal when it is not given." placeholder:"N"`
-	change
+func newReplicaAddCmd(a *app) *cobra.Command {
+	var c replicaAddCmd
+	cmd := &cobra.Command{
+		Use:   "add SERVICE MEMBER...",
+		Short: "Add members to a service's federation",
+		Long: "Add members to a service's federation and deploy them. Their clusters vote first. A MEMBER is\n" +
+			"CLUSTER/NAME, CLUSTER for a member of the service's own name, or the URL of an endpoint.",
+		Example: "  oscarfed replica add grayify oscar-cluster-b/grayify2\n" +
+			"  oscarfed replica add grayify oscar-cluster-b --priority 2",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Service = args[0]
+			c.Members = args[1:]
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := flagsOf(cmd)
+	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	f.number(&c.Priority, "priority", 0, "Priority of the new members: 0 is the best; above 100 they get no jobs.")
+	f.maybeNumber(&c.Weight, "weight", "Weight of the new members for delegation random; equal when it is not given.")
+	c.change.flags(f)
+	return cmd
 }
 
 func (c *replicaAddCmd) Run(ctx context.Context, a *app) error {
@@ -38,13 +58,38 @@ func (c *replicaAddCmd) Run(ctx context.Context, a *app) error {
 }
 
 type replicaRemoveCmd struct {
-	Service string   `arg:"" help:"Name of the service."`
-	Members []string `arg:"" optional:"" help:"Members that go: CLUSTER/NAME, CLUSTER for a member of the service's own name, or the URL of an endpoint."`
-	All     bool     `env:"-" help:"Remove every member but the coordinator."`
-	Data    string   `env:"-" help:"delete: also delete the buckets that were made for the members, with what is in them." placeholder:"WORD"`
-	Jobs    string   `env:"-" help:"cancel: end running jobs instead of waiting for them." placeholder:"WORD"`
-	Cluster string   `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
+	Service string
+	Members []string
+	All     bool
+	Data    string
+	Jobs    string
+	Cluster string
 	change
+}
+
+func newReplicaRemoveCmd(a *app) *cobra.Command {
+	var c replicaRemoveCmd
+	cmd := &cobra.Command{
+		Use:   "remove SERVICE [MEMBER...]",
+		Short: "Remove members from a service's federation",
+		Long: "Remove members from a service's federation and delete them. Buckets stay and running jobs are\n" +
+			"waited for, unless ordered otherwise. A MEMBER is CLUSTER/NAME, CLUSTER for a member of the\n" +
+			"service's own name, or the URL of an endpoint.",
+		Example: "  oscarfed replica remove grayify oscar-cluster-b/grayify2\n" +
+			"  oscarfed replica remove grayify --all",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Service = args[0]
+			c.Members = args[1:]
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := flagsOf(cmd)
+	f.BoolVarP(&c.All, "all", "", false, "Remove every member but the coordinator.")
+	f.text(&c.Data, "data", "", "", "WORD", "delete: also delete the buckets that were made for the members, with what is in them.")
+	f.text(&c.Jobs, "jobs", "", "", "WORD", "cancel: end running jobs instead of waiting for them.")
+	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	c.change.flags(f)
+	return cmd
 }
 
 func (c *replicaRemoveCmd) Run(ctx context.Context, a *app) error {
@@ -73,7 +118,12 @@ func (c *replicaRemoveCmd) Run(ctx context.Context, a *app) error {
 // change are the flags of both commands.
 type change struct {
 	waiting
-	IfMatch int64 `env:"-" help:"Change it only if the federation still has this revision." placeholder:"REVISION"`
+	IfMatch int64
+}
+
+func (c *change) flags(f flagSet) {
+	c.waiting.flags(f)
+	f.generation(&c.IfMatch, "if-match", "REVISION", "Change it only if the federation still has this revision.")
 }
 
 func (c change) members(ctx context.Context, a *app, service, cluster string, send func(*client.Client, client.ChangeOptions) (*v1.Replicas, error)) error {

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
@@ -16,10 +18,32 @@ import (
 )
 
 type resolveCmd struct {
-	Place string `arg:"" optional:"" help:"CLUSTER/SERVICE, as describe shows it."`
-	Keep  string `env:"-" required:"" enum:"cluster,store" help:"Whose side to take: ${enum}." placeholder:"SIDE"`
-	All   bool   `env:"-" help:"All differences for which that side can be taken."`
-	Kind  string `env:"-" help:"With --all: only those of this kind (ahead, missing, orphan)." placeholder:"KIND"`
+	Place string
+	Keep  string
+	All   bool
+	Kind  string
+}
+
+func newResolveCmd(a *app) *cobra.Command {
+	var c resolveCmd
+	cmd := &cobra.Command{
+		Use:   "resolve [CLUSTER/SERVICE]",
+		Short: "Take a side after a restore",
+		Long: "Take a side where a cluster differs from a store that was restored. CLUSTER/SERVICE is as\n" +
+			"describe shows it.",
+		Example: "  oscarfed resolve oscar-cluster-a/grayify --keep cluster\n" +
+			"  oscarfed resolve --all --kind missing --keep store",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Place = argument(args, 0)
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := flagsOf(cmd)
+	f.choice(&c.Keep, "keep", "", "Whose side to take: cluster or store.", "cluster", "store")
+	f.BoolVarP(&c.All, "all", "", false, "All differences for which that side can be taken.")
+	f.text(&c.Kind, "kind", "", "", "KIND", "With --all: only those of this kind (ahead, missing, orphan).")
+	f.required("keep")
+	return cmd
 }
 
 func (c *resolveCmd) Run(ctx context.Context, a *app) error {

@@ -9,23 +9,35 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
-type tokenCmd struct {
-	Show    tokenShowCmd    `cmd:"" help:"Show how the refresh token of a service's owner stands, and what each member has of it."`
-	Set     tokenSetCmd     `cmd:"" help:"Give a service a refresh token, in the place of the one before: its clusters get access tokens for it when they need them."`
-	Refresh tokenRefreshCmd `cmd:"" help:"Bring the access token that you call with to the clusters that wait for one. Changes nothing else."`
-	Rotate  tokenRotateCmd  `cmd:"" help:"Give the services of a federation other tokens for /job, /run and their replicas at the control plane. Webhooks need the new one."`
-	Delete  tokenDeleteCmd  `cmd:"" help:"Revoke the refresh token at its issuer, and delete it on every cluster."`
+type tokenRotateCmd struct {
+	Service string
+	Cluster string
 }
 
-type tokenRotateCmd struct {
-	Service string `arg:"" help:"Name of the service."`
-	Cluster string `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
+func newTokenRotateCmd(a *app) *cobra.Command {
+	var c tokenRotateCmd
+	cmd := &cobra.Command{
+		Use:   "rotate SERVICE",
+		Short: "Replace the tokens of a federation",
+		Long: "Give the services of a federation other tokens for /job, /run and their replicas at the control\n" +
+			"plane. Webhooks need the new one.",
+		Example: "  oscarfed token rotate grayify",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Service = args[0]
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := flagsOf(cmd)
+	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	return cmd
 }
 
 func (c *tokenRotateCmd) Run(ctx context.Context, a *app) error {
@@ -41,8 +53,25 @@ func (c *tokenRotateCmd) Run(ctx context.Context, a *app) error {
 }
 
 type tokenShowCmd struct {
-	Service string `arg:"" help:"Name of the service."`
-	Cluster string `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
+	Service string
+	Cluster string
+}
+
+func newTokenShowCmd(a *app) *cobra.Command {
+	var c tokenShowCmd
+	cmd := &cobra.Command{
+		Use:     "show SERVICE",
+		Short:   "Show how the refresh token stands",
+		Long:    "Show how the refresh token of a service's owner stands, and what each member has of it.",
+		Example: "  oscarfed token show grayify",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Service = args[0]
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := flagsOf(cmd)
+	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	return cmd
 }
 
 func (c *tokenShowCmd) Run(ctx context.Context, a *app) error {
@@ -58,11 +87,33 @@ func (c *tokenShowCmd) Run(ctx context.Context, a *app) error {
 }
 
 type tokenSetCmd struct {
-	Service string `arg:"" help:"Name of the service."`
-	File    string `env:"-" required:"" help:"File with the token; - for standard input." placeholder:"FILE"`
-	Issuer  string `env:"-" help:"Who gave it; without it, the issuer of the access token that you call with." placeholder:"URL"`
-	Client  string `env:"-" name:"client-id" help:"Whom it was given to; without it, the client of that access token." placeholder:"ID"`
-	Cluster string `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
+	Service string
+	File    string
+	Issuer  string
+	Client  string
+	Cluster string
+}
+
+func newTokenSetCmd(a *app) *cobra.Command {
+	var c tokenSetCmd
+	cmd := &cobra.Command{
+		Use:   "set SERVICE",
+		Short: "Give a service a refresh token",
+		Long: "Give a service a refresh token, in the place of the one before: its clusters get access tokens\n" +
+			"for it when they need them.",
+		Example: "  oidc-agent-service refresh-token | oscarfed token set grayify --file -",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Service = args[0]
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := flagsOf(cmd)
+	f.text(&c.File, "file", "", "", "FILE", "File with the token; - for standard input.")
+	f.text(&c.Issuer, "issuer", "", "", "URL", "Who gave it; without it, the issuer of the access token that you call with.")
+	f.text(&c.Client, "client-id", "", "", "ID", "Whom it was given to; without it, the client of that access token.")
+	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	f.required("file")
+	return cmd
 }
 
 // maxTokenFile is more than any token has, in bytes.
@@ -110,8 +161,25 @@ func (a *app) readToken(path string) (string, error) {
 }
 
 type tokenRefreshCmd struct {
-	Service string `arg:"" help:"Name of the service."`
-	Cluster string `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
+	Service string
+	Cluster string
+}
+
+func newTokenRefreshCmd(a *app) *cobra.Command {
+	var c tokenRefreshCmd
+	cmd := &cobra.Command{
+		Use:     "refresh SERVICE",
+		Short:   "Bring your access token to waiting clusters",
+		Long:    "Bring the access token that you call with to the clusters that wait for one. Changes nothing else.",
+		Example: "  oscarfed token refresh grayify",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Service = args[0]
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := flagsOf(cmd)
+	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	return cmd
 }
 
 // Run sends the definition as it is: any request of the owner's that changes a service, also one
@@ -139,8 +207,25 @@ func (c *tokenRefreshCmd) Run(ctx context.Context, a *app) error {
 }
 
 type tokenDeleteCmd struct {
-	Service string `arg:"" help:"Name of the service."`
-	Cluster string `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
+	Service string
+	Cluster string
+}
+
+func newTokenDeleteCmd(a *app) *cobra.Command {
+	var c tokenDeleteCmd
+	cmd := &cobra.Command{
+		Use:     "delete SERVICE",
+		Short:   "Revoke and delete the refresh token",
+		Long:    "Revoke the refresh token at its issuer, and delete it on every cluster.",
+		Example: "  oscarfed token delete grayify",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Service = args[0]
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := flagsOf(cmd)
+	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	return cmd
 }
 
 func (c *tokenDeleteCmd) Run(ctx context.Context, a *app) error {

@@ -4,11 +4,24 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/spf13/cobra"
+
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 type getUsageCmd struct{}
+
+func newGetUsageCmd(a *app) *cobra.Command {
+	var c getUsageCmd
+	return &cobra.Command{
+		Use:     "usage",
+		Short:   "What you have in etcd and how much is left",
+		Long:    "What you have in etcd and how much is left; for the administrator, what everybody has.",
+		Example: "  oscarfed get usage",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.Run(cmd.Context(), a) },
+	}
+}
 
 func (getUsageCmd) Run(ctx context.Context, a *app) error {
 	api, err := a.dial()

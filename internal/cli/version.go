@@ -3,13 +3,29 @@ package cli
 import (
 	"context"
 
+	"github.com/spf13/cobra"
+
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 	"github.com/oscarfed/oscarfed/internal/version"
 )
 
 type versionCmd struct {
-	Client bool `help:"Only this program's version: the API is not asked."`
+	Client bool
+}
+
+func newVersionCmd(a *app) *cobra.Command {
+	var c versionCmd
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Show the version of this program and of the API",
+		Example: "  oscarfed version\n" +
+			"  oscarfed version --client",
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.Run(cmd.Context(), a) },
+	}
+	f := flagsOf(cmd)
+	f.BoolVarP(&c.Client, "client", "", false, "Only this program's version: the API is not asked.")
+	return cmd
 }
 
 // versions is what the command prints.

@@ -10,6 +10,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
@@ -18,12 +20,34 @@ import (
 // webhookCmd prints how a MinIO is told to send its events to the control plane. It does
 // not do it: that takes MinIO's administrator, whose keys are no business of this program.
 type webhookCmd struct {
-	Service   string `arg:"" help:"Name of the service whose input buckets send events."`
-	Cluster   string `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
-	URL       string `env:"-" name:"url" help:"The control plane's address as MinIO reaches it; default the one that you call." placeholder:"URL"`
-	QueueDir  string `env:"-" name:"queue-dir" default:"/var/lib/oscarfed-events" help:"Directory on MinIO's machine that keeps events while the control plane is away. MinIO must be able to write there, and it must outlive its pod." placeholder:"DIR"`
-	TokenFile string `env:"-" name:"save-token" help:"Write the service's token into this new file, for MinIO's administrator." placeholder:"FILE"`
-	ShowToken bool   `env:"-" name:"show-token" help:"Print the service's token in clear, in place of the name of a file."`
+	Service   string
+	Cluster   string
+	URL       string
+	QueueDir  string
+	TokenFile string
+	ShowToken bool
+}
+
+func newWebhookCmd(a *app) *cobra.Command {
+	var c webhookCmd
+	cmd := &cobra.Command{
+		Use:   "webhook SERVICE",
+		Short: "Print how a MinIO sends its events here",
+		Long: "Print how the MinIO of a service's cluster is told to send the events of its input buckets here,\n" +
+			"so that every upload is placed by the policy. Changes nothing.",
+		Example: "  oscarfed webhook grayify --save-token grayify.token",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Service = args[0]
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := flagsOf(cmd)
+	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	f.text(&c.URL, "url", "", "", "URL", "The control plane's address as MinIO reaches it; default the one that you call.")
+	f.text(&c.QueueDir, "queue-dir", "", "/var/lib/oscarfed-events", "DIR", "Directory on MinIO's machine that keeps events while the control plane is away. MinIO must be able to write there, and it must outlive its pod.")
+	f.text(&c.TokenFile, "save-token", "", "", "FILE", "Write the service's token into this new file, for MinIO's administrator.")
+	f.BoolVarP(&c.ShowToken, "show-token", "", false, "Print the service's token in clear, in place of the name of a file.")
+	return cmd
 }
 
 // webhook is what is to be told to a MinIO.

@@ -39,14 +39,15 @@ const (
 
 // Flags are the flags that every command has. An empty one was not given.
 type Flags struct {
-	Endpoint     string `help:"Address of the control plane's API (${endpoint})." placeholder:"URL"`
-	User         string `help:"Name for basic authentication (${user})." placeholder:"NAME"`
-	PasswordFile string `help:"File with the password of that name." placeholder:"FILE"`
-	TokenFile    string `help:"File with an access token, instead of name and password." placeholder:"FILE"`
-	CAFile       string `name:"ca-file" help:"File with the certificates to trust instead of the system's." placeholder:"FILE"`
-	Context      string `help:"Context of the configuration file to use instead of its current one." placeholder:"NAME"`
-	Config       string `help:"Configuration file ($XDG_CONFIG_HOME/oscarfed/config.yaml)." placeholder:"FILE"`
-	Output       string `short:"o" help:"Form of the results: table, json or yaml (table)." placeholder:"FORM"`
+	Endpoint     string
+	User         string
+	PasswordFile string
+	TokenFile    string
+	CAFile       string
+	// Context of the configuration file to use instead of its current one.
+	Context string
+	Config  string
+	Output  string
 }
 
 // configFile is the configuration file. Keys that it does not have are refused.

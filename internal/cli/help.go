@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// usage writes how a command is called: its examples, the commands below it, its own flags, and
+// then those that all commands have.
+func usage(cmd *cobra.Command) error {
+	var b strings.Builder
+	line := cmd.UseLine()
+	if cmd.HasAvailableSubCommands() {
+		line = cmd.CommandPath() + " COMMAND"
+	} else if cmd.HasAvailableLocalFlags() {
+		line += " [FLAGS]"
+	}
+	fmt.Fprintf(&b, "Usage:\n  %s\n", line)
+	if len(cmd.Aliases) > 0 {
+		fmt.Fprintf(&b, "\nAlso:\n  %s\n", strings.Join(cmd.Aliases, ", "))
+	}
+	if cmd.HasExample() {
+		fmt.Fprintf(&b, "\nExamples:\n%s\n", cmd.Example)
+	}
+	subcommands(&b, cmd)
+	if flags := cmd.LocalNonPersistentFlags(); flags.HasAvailableFlags() {
+		fmt.Fprintf(&b, "\nFlags:\n%s", flags.FlagUsagesWrapped(helpWidth))
+	}
+	global := cmd.InheritedFlags()
+	if !cmd.HasParent() {
+		global = cmd.PersistentFlags()
+	}
+	if global.HasAvailableFlags() {
+		fmt.Fprintf(&b, "\nFlags of all commands:\n%s", global.FlagUsagesWrapped(helpWidth))
+	}
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "\n%s COMMAND --help shows more of a command.\n", cmd.CommandPath())
+	}
+	_, err := fmt.Fprint(cmd.OutOrStdout(), b.String())
+	return err
+}
+
+// subcommands lists what is below a command, under the headings of its groups.
+func subcommands(b *strings.Builder, cmd *cobra.Command) {
+	list := func(title, group string) {
+		begun := false
+		for _, child := range cmd.Commands() {
+			if child.GroupID != group || !child.IsAvailableCommand() && child.Name() != "help" {
+				continue
+			}
+			if !begun {
+				fmt.Fprintf(b, "\n%s\n", title)
+				begun = true
+			}
+			fmt.Fprintf(b, "  %-*s  %s\n", cmd.Commands()[0].NamePadding(), child.Name(), child.Short)
+		}
+	}
+	for _, group := range cmd.Groups() {
+		list(group.Title, group.ID)
+	}
+	list("Commands:", "")
+}
