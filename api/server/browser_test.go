@@ -43,7 +43,8 @@ func eachRoute(t *testing.T, changes bool, do func(method, path string)) {
 
 // ours says whether a path is none of OSCAR's.
 func ours(path string) bool {
-	return !slices.ContainsFunc([]string{"/system/services", "/system/federation/", "/job/", "/run/", "/system/logs/"},
+	return !slices.ContainsFunc([]string{"/system/services", "/system/federation/", "/job/", "/run/", "/system/logs/",
+		"/system/buckets", "/system/volumes", "/system/quotas/", "/system/metrics"},
 		func(prefix string) bool { return strings.HasPrefix(path, prefix) })
 }
 
@@ -182,7 +183,8 @@ func TestAnswersAreNoPages(t *testing.T) {
 func TestNoGETChangesAnything(t *testing.T) {
 	reads := []string{
 		"Audit", "Cluster", "Clusters", "DefaultStorage", "Deleted", "Deployment", "Differences", "ExplainJob", "Federation", "Federations", "Health", "History",
-		"Info", "Job", "JobLog", "JobLogs", "Jobs", "RefreshToken", "Replicas", "Capacities", "Service", "Services", "StorageOf", "TakeStream", "JobCounts", "Usage",
+		"Info", "Job", "JobLog", "JobLogs", "Jobs", "RefreshToken", "Replicas", "Capacities", "Service", "Services", "StorageOf", "TakeStream", "JobCounts",
+		"Buckets", "Volumes", "Forward", "Usage",
 	}
 	f := everything()
 	handler := newServer(t, f).Handler()

@@ -1,9 +1,11 @@
 package server_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/delegation"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
@@ -142,6 +144,24 @@ func (f *fake) Invoke(ctx context.Context, c identity.Caller, req runs.Request) 
 		return nil, f.err
 	}
 	return f.run(req)
+}
+
+func (f *fake) Buckets(ctx context.Context, c identity.Caller, cluster string) ([]v1.Bucket, []string, error) {
+	f.called(ctx, "Buckets", c, cluster)
+	return f.buckets, f.missing, f.err
+}
+
+func (f *fake) Volumes(ctx context.Context, c identity.Caller, cluster string) ([]v1.Volume, []string, error) {
+	f.called(ctx, "Volumes", c, cluster)
+	return []v1.Volume{}, f.missing, f.err
+}
+
+func (f *fake) Forward(ctx context.Context, c identity.Caller, in runs.ForwardRequest) (*runs.ForwardAnswer, error) {
+	f.called(ctx, "Forward", c, in)
+	if f.err != nil {
+		return nil, f.err
+	}
+	return cmp.Or(f.forwarded, &runs.ForwardAnswer{ClusterID: "oscar-cluster-a", Status: 200, MediaType: "application/json; charset=utf-8", Body: []byte("{}")}), nil
 }
 
 func (f *fake) JobLogs(ctx context.Context, c identity.Caller, in runs.LogTarget, page string) (*runs.JobList, error) {

@@ -54,6 +54,9 @@ type fake struct {
 	run     func(runs.Request) (*runs.Answer, error)
 	jobList *runs.JobList
 	missing []string
+	buckets []v1.Bucket
+	// forwarded is what a cluster's OSCAR answers; nil is an empty object.
+	forwarded *runs.ForwardAnswer
 	// changeRequest is what the last rollback was asked with.
 	changeRequest federations.ChangeRequest
 	// watch stands for WatchReplicas.

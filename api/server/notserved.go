@@ -37,15 +37,6 @@ func notServed(method, path string) string {
 	first, rest, _ := strings.Cut(strings.TrimSuffix(path, "/"), "/")
 	const ask = "; ask the OSCAR of the cluster itself"
 	switch first {
-	case "buckets":
-		return "The control plane does not list or make buckets: each cluster has its own" + ask +
-			". Users get their keys of its MinIO by GET /system/config?cluster_id=ID"
-	case "volumes":
-		return "The control plane does not list or make volumes: each cluster has its own" + ask + ". The volume of a service is made with it"
-	case "quotas":
-		return "Quotas are those of one cluster" + ask
-	case "metrics":
-		return "The control plane does not count what services have used" + ask
 	case "config":
 		if rest == "" && method == http.MethodPut {
 			return "Which images are allowed is said to each OSCAR" + ask

@@ -7,6 +7,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/server/middleware"
 	"github.com/oscarfed/oscarfed/api/server/respond"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 )
 
 // routes is the whole API: a new path is added in this file and in openapi.yaml.
@@ -37,7 +38,7 @@ func (s *Server) common() []func(http.Handler) http.Handler {
 	return middleware.Common(middleware.Config{
 		Logger: s.log, Metrics: s.metrics, TrustedProxies: s.cfg.TrustedProxies, Origins: s.cfg.Origins,
 		Sent:     []string{respond.IfMatch, lastEventIDHeader, idempotencyHeader, planHeader},
-		Answered: []string{pendingHeader, replayedHeader},
+		Answered: []string{pendingHeader, replayedHeader, v1.MissingHeader, clusterHeader},
 	})
 }
 
@@ -77,6 +78,7 @@ func (s *Server) routesOfStreams(r chi.Router) {
 		r.Get(logRoute, s.handle(s.getLog))
 		r.Delete(logsRoute, s.handle(s.deleteLogs))
 		r.Delete(logRoute, s.handle(s.deleteLog))
+		s.routesOfResources(r)
 	})
 }
 

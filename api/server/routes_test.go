@@ -38,7 +38,7 @@ func routes(t testing.TB) []string {
 
 // fill puts names into a pattern.
 func fill(pattern string) string {
-	return strings.NewReplacer("{service}", "svc", "{federation}", "fed", "{cluster}", "c1", "{job}", "j1").Replace(pattern)
+	return strings.NewReplacer("{service}", "svc", "{federation}", "fed", "{cluster}", "c1", "{job}", "j1", "{name}", "n1").Replace(pattern)
 }
 
 func TestOpenAPIDescribesTheRouter(t *testing.T) {

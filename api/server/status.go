@@ -126,6 +126,7 @@ type Status interface {
 
 // Storage is what the routes ask of the storage of clusters.
 type Storage interface {
+	Resources
 	// DefaultStorage is the default cluster's, with the caller's own keys or why there are none.
 	DefaultStorage(ctx context.Context, caller identity.Caller) (runs.UserKeys, string, error)
 	// StorageOf is a cluster's, with the caller's own keys.

@@ -47,8 +47,8 @@ const RelayServiceTokenHeader = "Oscarfed-Service-Token"
 // tells accounts apart and names none of them. A syncer shares what it does at once by it.
 const RelayAccountHeader = "Oscarfed-Account"
 
-// RelayUserTokenHeader carries, on the stream, the access token of a user who asks for his
-// keys of the cluster's MinIO.
+// RelayUserTokenHeader carries, on the stream, the access token of a user who asks OSCAR for
+// what is his.
 const RelayUserTokenHeader = "Oscarfed-User-Token"
 
 // Relay asks for a challenge: the body of POST /system/relay/challenge.

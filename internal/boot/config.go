@@ -139,6 +139,8 @@ type Syncer struct {
 
 	APIEndpoint string `name:"api-endpoint" placeholder:"URL" help:"The control plane's API, for the stream on which it asks this cluster for logs and invocations; default --control-plane. off for no stream."`
 
+	RelayAdmin bool `help:"The control plane's administrator may ask this OSCAR for buckets, volumes, quotas and usage with the rights of its own administrator: this lends him its root."`
+
 	OscarEndpoint     string `required:"" placeholder:"URL" help:"The local OSCAR Manager."`
 	OscarUser         string `default:"oscar" help:"Its administrator."`
 	OscarPasswordFile string `required:"" placeholder:"FILE" help:"File with the administrator's password."`

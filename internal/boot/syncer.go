@@ -178,7 +178,8 @@ func openRelay(cfg Syncer, now func() time.Time, registry prometheus.Registerer,
 	if err != nil {
 		return nil, fmt.Errorf("the control plane's CA: %w", err)
 	}
-	return relay.New(relay.Config{ControlPlane: address, CA: ca, Now: now, Logger: log, Registry: registry})
+	limits := relay.Limits{Admin: cfg.RelayAdmin}
+	return relay.New(relay.Config{ControlPlane: address, CA: ca, Limits: limits, Now: now, Logger: log, Registry: registry})
 }
 
 // rememberFirst has a syncer that remembers nothing serve the registration that it has

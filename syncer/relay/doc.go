@@ -7,7 +7,7 @@
 // that answers.
 //
 // The syncer refuses every request that is not on this list. The list has requests about
-// services of the federation on this cluster, and the one for a user's own keys:
+// services of the federation on this cluster, and those of a user:
 //
 //	GET    /services/{service}/{uid}/jobs?page=
 //	DELETE /services/{service}/{uid}/jobs?all=
@@ -15,7 +15,11 @@
 //	DELETE /services/{service}/{uid}/jobs/{job}
 //	POST   /services/{service}/{uid}/run
 //	GET    /config
+//	*      /user/..., /admin/...
 //
-// The last one is sent to OSCAR with the access token of a user, never with the cluster's
-// credentials, and only the user's own keys of MinIO are returned.
+// GET /config is sent to OSCAR with the access token of a user, never with the cluster's
+// credentials, and only the user's own keys of MinIO are returned. Below /user are OSCAR's own
+// paths of buckets, volumes, quotas and usage (v1.ForwardRoutes), which go to OSCAR with the
+// user's token alone. Below /admin are the same with the cluster's credentials; a syncer
+// refuses them unless it runs with --relay-admin.
 package relay

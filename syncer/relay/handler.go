@@ -17,6 +17,9 @@ import (
 
 // Limits of requests. Zero values mean their defaults.
 type Limits struct {
+	// Admin says that the control plane's administrator may ask OSCAR's own paths with the
+	// cluster's credentials: that lends him this OSCAR's root.
+	Admin bool
 	// Body of an invocation in bytes: 64 MiB.
 	Body int64
 	// Answer of an invocation, and a log, in bytes: 64 MiB. A longer one is cut off, and its
@@ -74,6 +77,7 @@ func newHandler(site Site, limits Limits, counted func(what, outcome string)) ht
 	mux.Handle("DELETE /services/{service}/{uid}/jobs/{job}", h.aboutJobs("delete_job", h.deleteJob))
 	mux.Handle("POST /services/{service}/{uid}/run", h.limited("run", h.runs, limits.Run, h.run))
 	mux.HandleFunc("GET /config", h.userKeys)
+	h.forwardRoutes(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		h.refuse(w, "other", &refusal{http.StatusForbidden, v1.RelayNotAllowed, "the syncer of this cluster passes nothing of this kind on"})
 	})

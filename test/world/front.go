@@ -85,6 +85,9 @@ func (w *World) stream(cluster string, over *Link) syncer.Relay {
 	if !w.virtual() { // real time is dear
 		cfg.FirstPause, cfg.LastPause, cfg.Look = 20*time.Millisecond, 500*time.Millisecond, time.Second
 	}
+	if w.opts.Stream != nil {
+		w.opts.Stream(&cfg)
+	}
 	return Must(relay.New(cfg))(w.T)
 }
 

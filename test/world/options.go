@@ -10,6 +10,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/syncer/relay"
 	"github.com/oscarfed/oscarfed/test/invariants"
 	"github.com/oscarfed/oscarfed/test/wire"
 )
@@ -51,6 +52,8 @@ type Options struct {
 	ControlPlane func(*controlplane.Config)
 	// API changes the configuration of the control planes' APIs.
 	API func(*server.Config)
+	// Stream changes the configuration of the syncers' streams.
+	Stream func(*relay.Config)
 	// Syncer changes the syncers' configuration.
 	Syncer func(*syncer.Config)
 	// Names are service and bucket names that the test will use: each cluster

@@ -1,0 +1,315 @@
+package runs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/relay"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+)
+
+// OSCAR's own paths of buckets, volumes, quotas and usage. A list is the sum over the caller's
+// clusters; anything else goes to one cluster. OSCAR is asked with the caller's own access token,
+// which goes to these clusters and no others; for the administrator with the cluster's credentials,
+// where its syncer allows it. Nothing of the answers is kept.
+
+// ForwardRequest is a request to one of these paths.
+type ForwardRequest struct {
+	Route v1.ForwardRoute
+	// Name fills the path, where it has one.
+	Name string
+	// ClusterID names a cluster; empty for the default one.
+	ClusterID string
+	Query     url.Values
+	Body      []byte
+}
+
+// ForwardAnswer is what one OSCAR answers.
+type ForwardAnswer struct {
+	ClusterID string
+	Status    int
+	MediaType string
+	Body      []byte
+}
+
+// forwardTimeout is how long one OSCAR may take for what is not a list: what a syncer gives it, and
+// a little more.
+const forwardTimeout = 65 * time.Second
+
+// Forward asks one cluster.
+func (c *Controller) Forward(ctx context.Context, caller identity.Caller, in ForwardRequest) (*ForwardAnswer, error) {
+	if err := c.gate.Fresh(ctx); err != nil {
+		return nil, err
+	}
+	if in.Route.Named() && !v1.ForwardName(in.Name) {
+		return nil, fault.NotFound(fmt.Sprintf("there is no %.100q", in.Name))
+	}
+	cluster := in.ClusterID
+	if cluster == "" {
+		cluster = c.clusterFor(caller, in)
+	}
+	if cluster == "" {
+		return nil, &fault.Error{Code: fault.CodeFailedPrecondition, Message: "there is no default cluster; name one with ?cluster_id="}
+	}
+	var to target
+	var err error
+	c.state.Read(func(v *view.View) { to, err = forwardTarget(v, caller, cluster) })
+	if err != nil {
+		return nil, err
+	}
+	to.Account = c.accountWord(caller, caller.Subject)
+	ctx, cancel := context.WithTimeout(ctx, forwardTimeout)
+	defer cancel()
+	resp, err := c.relay.Forward(ctx, to.Replica, forwardFor(caller, in))
+	if err != nil {
+		return nil, forwardError(caller, in.Route, cluster, err)
+	}
+	defer resp.Body.Close()
+	return readForwarded(in.Route, cluster, resp)
+}
+
+// clusterFor is the cluster of a request that names none: that of the service whose usage is asked
+// for, and otherwise the default one.
+func (c *Controller) clusterFor(caller identity.Caller, in ForwardRequest) string {
+	if in.Route.Path == v1.ServiceMetricsPath {
+		if p, err := c.state.Find(caller, in.Name, ""); err == nil {
+			return p.At().ClusterID
+		}
+	}
+	return c.cfg.DefaultCluster
+}
+
+func forwardFor(caller identity.Caller, in ForwardRequest) relay.Forwarded {
+	token, _ := caller.Token()
+	return relay.Forwarded{Route: in.Route, Name: in.Name, Query: in.Query, Body: in.Body, UserToken: token}
+}
+
+// forwardTarget is a cluster that may be asked for a caller: it is registered and open to him.
+func forwardTarget(v *view.View, caller identity.Caller, cluster string) (target, error) {
+	if token, _ := caller.Token(); token == "" && !caller.Administrator {
+		return target{}, &fault.Error{Code: fault.CodeForbidden, Message: "this is for users, by their access tokens"}
+	}
+	reg := v.Clusters.Get(cluster).Rec
+	if reg == nil || reg.Revoked != nil {
+		return target{}, fault.NotFound(fmt.Sprintf("there is no cluster %.100q", cluster))
+	}
+	if len(reg.AllowedGroups) > 0 && !caller.InGroup(reg.AllowedGroups...) {
+		return target{}, &fault.Error{Code: fault.CodeForbidden, Message: fmt.Sprintf("cluster %s is for the members of other groups", cluster)}
+	}
+	return target{Replica: relay.Replica{Cluster: cluster, ClusterUID: reg.UID, UID: reg.UID}}, nil
+}
+
+// forwardError is what the caller is told when a cluster has not answered.
+func forwardError(caller identity.Caller, route v1.ForwardRoute, cluster string, err error) error {
+	e, ok := errors.AsType[*relay.Error](err)
+	if !ok {
+		return err
+	}
+	out := &fault.Error{Code: fault.CodeUnavailable, RetryAfter: 5 * time.Second, Message: fmt.Sprintf("cluster %s: %s", cluster, e.Text), Cause: err}
+	switch {
+	case e.Word == v1.RelayNotAllowed:
+		out.Code, out.RetryAfter = fault.CodeNotServed, 0
+		out.Message += "; its syncer may be of an earlier version: ask the OSCAR of the cluster itself"
+		if caller.Administrator {
+			out.Code = fault.CodeForbidden
+			out.Message = fmt.Sprintf("cluster %s: %s; use the access token of a user, or ask the OSCAR of the cluster itself", cluster, e.Text)
+		}
+	case e.Word == v1.RelayTooLarge:
+		out.Code, out.RetryAfter = fault.CodeTooLarge, 0
+	case e.Sent && route.Method != http.MethodGet:
+		out.Code, out.RetryAfter = fault.CodeUnknownOutcome, 0
+		out.Message += "; whether it did what was asked is not known"
+	}
+	return out
+}
+
+// readForwarded reads an answer. A syncer may be anybody's, so it is bounded, and nothing of its head
+// but status and media type counts.
+func readForwarded(route v1.ForwardRoute, cluster string, resp *http.Response) (*ForwardAnswer, error) {
+	broken := func(why string) (*ForwardAnswer, error) {
+		code := fault.CodeUnavailable
+		if route.Method != http.MethodGet {
+			code = fault.CodeUnknownOutcome
+		}
+		return nil, &fault.Error{Code: code, Message: fmt.Sprintf("cluster %s: %s", cluster, why)}
+	}
+	switch {
+	case resp.StatusCode == http.StatusUnauthorized:
+		return nil, &fault.Error{Code: fault.CodeForbidden, Message: fmt.Sprintf("the OSCAR of cluster %s does not let you in", cluster)}
+	case resp.StatusCode < http.StatusOK, resp.StatusCode >= 300 && resp.StatusCode < 400, resp.StatusCode > 599:
+		return broken(fmt.Sprintf("its OSCAR answers with status %d, which is not passed on", resp.StatusCode))
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, v1.MaxForwardAnswer+1))
+	switch {
+	case err != nil:
+		return broken("its answer broke off")
+	case len(body) > v1.MaxForwardAnswer:
+		return broken(fmt.Sprintf("its answer is larger than %d bytes", v1.MaxForwardAnswer))
+	}
+	return &ForwardAnswer{ClusterID: cluster, Status: resp.StatusCode, MediaType: v1.ForwardType(resp.Header.Get("Content-Type")), Body: body}, nil
+}
+
+// Buckets lists the buckets of the caller on all his clusters, and says of the clusters that have
+// no part in it why.
+func (c *Controller) Buckets(ctx context.Context, caller identity.Caller, cluster string) ([]v1.Bucket, []string, error) {
+	return sumOf(ctx, c, caller, cluster, v1.BucketsRoute(), func(b *v1.Bucket, id string) { b.ClusterID = id })
+}
+
+// Volumes lists the volumes of the caller on all his clusters, as Buckets does.
+func (c *Controller) Volumes(ctx context.Context, caller identity.Caller, cluster string) ([]v1.Volume, []string, error) {
+	return sumOf(ctx, c, caller, cluster, v1.VolumesRoute(), func(b *v1.Volume, id string) { b.ClusterID = id })
+}
+
+// sumOf asks the caller's clusters for a list, and joins what they answer in the order of their names.
+func sumOf[T any](ctx context.Context, c *Controller, caller identity.Caller, named string, route v1.ForwardRoute, mark func(*T, string)) ([]T, []string, error) {
+	if err := c.gate.Fresh(ctx); err != nil {
+		return nil, nil, err
+	}
+	targets, missing, err := c.clustersOf(caller, named)
+	if err != nil {
+		return nil, nil, err
+	}
+	request := forwardFor(caller, ForwardRequest{Route: route})
+	replies := everywhere(ctx, targets,
+		func(ctx context.Context, t target) (*http.Response, error) {
+			return wholly(c.relay.Forward(ctx, t.Replica, request))
+		},
+		func(reply) bool { return false })
+	slices.SortFunc(replies, func(a, b reply) int { return strings.Compare(a.Cluster, b.Cluster) })
+	out := []T{}
+	var refusals []error
+	for _, r := range replies {
+		list, err := entriesOf[T](caller, route, r)
+		if err != nil {
+			refusals = append(refusals, err)
+			missing = append(missing, missingBecause(r.Cluster, err))
+			continue
+		}
+		for i := range list {
+			mark(&list[i], r.Cluster)
+		}
+		out = append(out, list...)
+	}
+	if len(replies) > 0 && len(refusals) == len(replies) {
+		return nil, nil, noneAnswered(refusals, missing)
+	}
+	return out, missing, nil
+}
+
+// wholly reads the body of an answer while the time of its cluster runs: one that sends it slowly
+// holds up no list.
+func wholly(resp *http.Response, err error) (*http.Response, error) {
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, v1.MaxForwardAnswer+1))
+	if err != nil {
+		return nil, &relay.Error{Text: "its answer broke off", Sent: true, Err: err}
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return resp, nil
+}
+
+// clustersOf are those that a list is the sum over: each with a replica of the caller's, the default
+// one, and the one that is named.
+func (c *Controller) clustersOf(caller identity.Caller, named string) (targets []target, missing []string, err error) {
+	account := c.accountWord(caller, caller.Subject)
+	c.state.Read(func(v *view.View) {
+		ids := map[string]bool{}
+		for _, f := range v.Federations.All() {
+			if f.Rec.Owner != caller.Subject || f.Rec.Phase.Result() {
+				continue
+			}
+			for _, m := range f.Rec.Members {
+				if m.Replica() {
+					ids[m.ClusterID] = true
+				}
+			}
+		}
+		for _, id := range []string{named, c.cfg.DefaultCluster} {
+			if id != "" {
+				ids[id] = true
+			}
+		}
+		for id := range ids {
+			t, no := forwardTarget(v, caller, id)
+			switch {
+			case no == nil:
+				t.Account = account
+				targets = append(targets, t)
+			case id == named:
+				err = no
+			default:
+				missing = append(missing, missingBecause(id, no))
+			}
+		}
+	})
+	slices.Sort(missing)
+	return targets, missing, err
+}
+
+// entriesOf is the part of one cluster in a list.
+func entriesOf[T any](caller identity.Caller, route v1.ForwardRoute, r reply) ([]T, error) {
+	if r.err != nil {
+		return nil, forwardError(caller, route, r.Cluster, r.err)
+	}
+	defer r.resp.Body.Close()
+	answer, err := readForwarded(route, r.Cluster, r.resp)
+	if err != nil {
+		return nil, err
+	}
+	fail := func(text string) ([]T, error) {
+		return nil, &fault.Error{Code: fault.CodeUnavailable, Message: fmt.Sprintf("cluster %s: %s", r.Cluster, text)}
+	}
+	switch answer.Status {
+	case http.StatusOK:
+	case http.StatusNotFound:
+		return fail("its OSCAR does not have this")
+	default:
+		return fail(fmt.Sprintf("its OSCAR answers with status %d", answer.Status))
+	}
+	var list []T // null when there are none
+	if json.Unmarshal(answer.Body, &list) != nil {
+		return fail("its answer is not what OSCAR v4.1 sends")
+	}
+	return list, nil
+}
+
+// missingBecause is a line of a list's missing clusters.
+func missingBecause(cluster string, err error) string {
+	why := err.Error()
+	if e, ok := errors.AsType[*fault.Error](err); ok {
+		why = e.Message
+	}
+	return cluster + ": " + strings.TrimPrefix(why, "cluster "+cluster+": ")
+}
+
+// noneAnswered refuses a list of which no cluster has answered its part: with their code where they
+// agree, or else as unavailable.
+func noneAnswered(refusals []error, missing []string) *fault.Error {
+	out := &fault.Error{Code: fault.CodeUnavailable, Message: "no cluster has answered: " + strings.Join(missing, "; ")}
+	first, ok := errors.AsType[*fault.Error](refusals[0])
+	if ok && !slices.ContainsFunc(refusals, func(err error) bool {
+		e, ok := errors.AsType[*fault.Error](err)
+		return !ok || e.Code != first.Code
+	}) {
+		out.Code = first.Code
+	}
+	if out.Code == fault.CodeUnavailable {
+		out.RetryAfter = 5 * time.Second
+	}
+	return out
+}

@@ -1,0 +1,185 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/syncer/relay"
+	"github.com/oscarfed/oscarfed/test/await"
+	"github.com/oscarfed/oscarfed/test/world"
+)
+
+// A user's buckets, volumes and quotas are asked of the OSCARs of his clusters with his own token:
+// lists of all of them, single things of one, and what a cluster does not answer has a name.
+func TestWhatAUserHasAtTheOSCARs(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := withUsers(t)
+		w.AddUser(ann)
+		w.AddUser("bob")
+		w.AwaitStreams(w.CP)
+		hers := "Bearer " + w.Token(ann, nil)
+		buckets := func(authorization, query string) (int, string, []v1.Bucket) {
+			t.Helper()
+			status, header, text := w.Raw(http.MethodGet, "/system/buckets"+query, "", authorization)
+			var list []v1.Bucket
+			if status == 200 {
+				if err := json.Unmarshal([]byte(text), &list); err != nil {
+					t.Fatalf("%s: %v", text, err)
+				}
+				return status, header.Get("Oscarfed-Missing"), list
+			}
+			return status, text, nil
+		}
+		on := func(list []v1.Bucket, name string) string {
+			var out []string
+			for _, b := range list {
+				if b.Name == name {
+					out = append(out, b.ClusterID)
+				}
+			}
+			return strings.Join(out, " ")
+		}
+
+		step(t, "one bucket is made on the cluster that is named, or the default one", func(t *testing.T) {
+			for query, cluster := range map[string]string{"": a, "?cluster_id=" + b: b} {
+				if status, header, text := w.Raw(http.MethodPost, "/system/buckets"+query, `{"bucket_name":"herbucket"}`, hers); status != 201 || text != "" || header.Get("Oscarfed-Cluster") != cluster {
+					t.Errorf("on %s: %d %s %v", cluster, status, text, header)
+				}
+			}
+			if status, missing, list := buckets(hers, ""); status != 200 || missing != "" || on(list, "herbucket") != a {
+				t.Errorf("of the default cluster: %d %q %v", status, missing, list)
+			}
+			if status, missing, list := buckets(hers, "?cluster_id="+b); status != 200 || missing != "" || on(list, "herbucket") != a+" "+b {
+				t.Errorf("with the named one: %d %q %v", status, missing, list)
+			}
+			if _, _, list := buckets("Bearer "+w.Token("bob", nil), "?cluster_id="+b); len(list) != 0 {
+				t.Errorf("bob has %v", list)
+			}
+			status, _, text := w.Raw(http.MethodGet, "/system/buckets/herbucket?cluster_id="+b, "", hers)
+			if status != 200 || !strings.HasPrefix(text, `{"bucket_name":"herbucket",`) {
+				t.Errorf("one: %d %s", status, text)
+			}
+			if status, _, text := w.Raw(http.MethodGet, "/system/buckets/herbucket?cluster_id="+b, "", "Bearer "+w.Token("bob", nil)); status != 403 || text != "User 'bob' is not authorised" {
+				t.Errorf("one of hers to bob: %d %s", status, text)
+			}
+		})
+
+		step(t, "a list is of all clusters with a replica of hers", func(t *testing.T) {
+			if err := createAs(w, w.Token(ann, nil), usersBody(), client.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			for _, owner := range []string{ann, "bob"} {
+				w.Cluster(c).Sim.PutBucket("of" + owner)
+				w.Cluster(c).Sim.TagBucket("of"+owner, map[string]string{"owner": owner})
+			}
+			if status, missing, list := buckets(hers, ""); status != 200 || missing != "" || on(list, "herbucket") != a+" "+b || on(list, "of"+ann) != c {
+				t.Errorf("%d %q %v", status, missing, list)
+			}
+			if status, missing, list := buckets("Bearer "+w.Token("bob", nil), ""); status != 200 || missing != "" || len(list) != 0 {
+				t.Errorf("bob's token went to a cluster that is none of his: %d %v", status, list)
+			}
+			if status, _, list := buckets("Bearer "+w.Token("bob", nil), "?cluster_id="+c); status != 200 || on(list, "ofbob") != c {
+				t.Errorf("of the cluster that he names: %d %v", status, list)
+			}
+			w.Cluster(c).Sim.RemoveBucket("of" + ann)
+			w.Cluster(c).Sim.RemoveBucket("ofbob")
+		})
+
+		step(t, "volumes", func(t *testing.T) {
+			if status, _, text := w.Raw(http.MethodPost, "/system/volumes?cluster_id="+c, `{"name":"hers","size":"1Gi"}`, hers); status != 201 || !strings.Contains(text, `"name":"hers"`) {
+				t.Errorf("%d %s", status, text)
+			}
+			if status, _, text := w.Raw(http.MethodGet, "/system/volumes", "", hers); status != 200 || !strings.Contains(text, `"cluster_id":"`+c+`"`) {
+				t.Errorf("%d %s", status, text)
+			}
+			if status, _, _ := w.Raw(http.MethodGet, "/system/volumes/hers", "", hers); status != 404 {
+				t.Errorf("of the default cluster: %d", status)
+			}
+			if status, _, text := w.Raw(http.MethodDelete, "/system/volumes/hers?cluster_id="+c, "", hers); status != 204 {
+				t.Errorf("%d %s", status, text)
+			}
+		})
+
+		step(t, "names that lead elsewhere", func(t *testing.T) {
+			for _, name := range []string{"..%2fservices", "a%2fb", "%2e%2e", "a%00", "a%0d%0ab", "a,b", "..%252f"} {
+				if status, header, text := w.Raw(http.MethodDelete, "/system/buckets/"+name, "", hers); status != 404 || header.Get("Oscarfed-Cluster") != "" {
+					t.Errorf("%s: %d %s", name, status, text)
+				}
+			}
+		})
+
+		step(t, "the administrator's rights are not lent", func(t *testing.T) {
+			for _, path := range []string{"/system/buckets", "/system/volumes", "/system/buckets/herbucket", "/system/quotas/user/" + ann} {
+				if status, _, text := w.Do(http.MethodGet, path, ""); status != 403 || !strings.Contains(text, "--relay-admin") {
+					t.Errorf("%s: %d %s", path, status, text)
+				}
+			}
+		})
+
+		step(t, "a cluster that lets her not in, and one of other groups", func(t *testing.T) {
+			w.Cluster(b).Sim.Deny(ann, true)
+			if status, missing, list := buckets(hers, ""); status != 200 || missing != b+": the OSCAR of cluster "+b+" does not let you in" || on(list, "herbucket") != a {
+				t.Errorf("%d %q %v", status, missing, list)
+			}
+			if status, _, text := w.Raw(http.MethodDelete, "/system/buckets/herbucket?cluster_id="+b, "", hers); status != 403 || !strings.Contains(text, "does not let you in") {
+				t.Errorf("%d %s", status, text)
+			}
+			w.Cluster(b).Sim.Deny(ann, false)
+			spec := v1.ClusterSpec{ClusterID: b, Endpoint: w.Cluster(b).URL, AllowedGroups: []string{"elsewhere"}}
+			world.Must(w.Client.UpdateCluster(t.Context(), spec))(t)
+			if status, _, text := w.Raw(http.MethodGet, "/system/buckets/herbucket?cluster_id="+b, "", hers); status != 403 || !strings.Contains(text, "other groups") {
+				t.Errorf("%d %s", status, text)
+			}
+			if status, _, _ := buckets("Bearer "+w.Token("bob", nil), "?cluster_id="+b); status != 403 {
+				t.Errorf("a list: %d", status)
+			}
+			spec.AllowedGroups = nil
+			world.Must(w.Client.UpdateCluster(t.Context(), spec))(t)
+			if status, _, _ := buckets(hers, "?cluster_id=oscar-cluster-z"); status != 404 {
+				t.Errorf("an unknown cluster: %d", status)
+			}
+		})
+
+		step(t, "a cluster that is away is named, and a single thing there is 503", func(t *testing.T) {
+			if err := w.Cluster(b).Sim.SetFault(oscarsim.Fault{Op: oscarsim.OpBuckets, Fault: oscarsim.FaultCrash}); err != nil {
+				t.Fatal(err)
+			}
+			if status, missing, list := buckets(hers, ""); status != 200 || !strings.HasPrefix(missing, b+": ") || on(list, "herbucket") != a {
+				t.Errorf("%d %q %v", status, missing, list)
+			}
+			w.Cluster(b).Sim.ClearFaults()
+			w.Cluster(c).Stop()
+			w.Eventually("its stream is gone", func() bool {
+				status, missing, list := buckets(hers, "")
+				return status == 200 && strings.HasPrefix(missing, c+": its syncer has no stream") && on(list, "herbucket") == a+" "+b
+			})
+			for _, method := range []string{http.MethodGet, http.MethodDelete} {
+				if status, header, text := w.Raw(method, "/system/buckets/x?cluster_id="+c, "", hers); status != 503 || header.Get("Retry-After") == "" || !strings.Contains(text, c) {
+					t.Errorf("%s: %d %s", method, status, text)
+				}
+			}
+		})
+		if strings.Contains(w.Log.String(), w.Token(ann, nil)) {
+			t.Error("her token is in a log")
+		}
+	})
+}
+
+// With --relay-admin the administrator has at the OSCAR what its own administrator has.
+func TestTheAdministratorsRightsAreLent(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t, func(o *world.Options) { o.Stream = func(c *relay.Config) { c.Limits.Admin = true } })
+		w.AwaitStreams(w.CP)
+		if status, _, text := w.Do(http.MethodPost, "/system/buckets?cluster_id="+b, `{"bucket_name":"theadmins"}`); status != 201 {
+			t.Fatalf("%d %s", status, text)
+		}
+		if status, _, text := w.Do(http.MethodGet, "/system/buckets?cluster_id="+b, ""); status != 200 || !strings.Contains(text, `{"bucket_name":"theadmins",`) {
+			t.Errorf("%d %s", status, text)
+		}
+	})
+}
