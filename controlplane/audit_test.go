@@ -24,7 +24,7 @@ import (
 // audited are the entries, the oldest first, as "by action outcome generation".
 func (w *world) audited(q request.AuditQuery) (words []string, entries []v1.AuditEntry) {
 	w.t.Helper()
-	entries, err := w.Requests.Audit(w.t.Context(), admin, q)
+	entries, _, err := w.Requests.Audit(w.t.Context(), admin, q)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestTheAuditTellsWhoDidWhat(t *testing.T) {
 		if !slices.Equal(clusters, []string{identity.Admin + " register_cluster done 0"}) {
 			t.Errorf("of a cluster: %q", clusters)
 		}
-		if _, err := w.Requests.Audit(t.Context(), identity.Caller{Subject: "ann"}, request.AuditQuery{}); codeOf(t, err) != fault.CodeForbidden {
+		if _, _, err := w.Requests.Audit(t.Context(), identity.Caller{Subject: "ann"}, request.AuditQuery{}); codeOf(t, err) != fault.CodeForbidden {
 			t.Errorf("for a user: %v", err)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/listing"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/test/await"
@@ -108,7 +109,11 @@ func TestSeveralServicesAreCreatedTogether(t *testing.T) {
 		if _, err := w.Federations.DeleteService(t.Context(), admin, "two0", federations.DeleteOptions{Wait: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
-		if left, err := w.Federations.List(t.Context(), admin); err != nil || len(left) != 2 {
+		page, err := w.Federations.List(t.Context(), admin, listing.Query{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left, err := page.All(); err != nil || len(left) != 2 {
 			t.Errorf("%d are left, %v", len(left), err)
 		}
 		if got, err := w.Federations.CreateServices(t.Context(), admin, again); err != nil || len(got.Federations) != 3 {

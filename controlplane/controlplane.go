@@ -63,6 +63,7 @@ func New(cfg Config) (*ControlPlane, error) {
 		OnRelist: func(r store.Relist) { c.Recovery.Relisted(r) },
 		Skip:     notMirrored,
 		PackJobs: true,
+		Remember: view.Shows,
 	})
 	c.state = view.NewState(c.mirror, cfg.Now)
 	c.state.Subscribe(c.stateChanged)

@@ -15,6 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/listing"
 	"github.com/oscarfed/oscarfed/controlplane/plan"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store"
@@ -299,8 +300,12 @@ func (w *world) settled(places ...string) {
 func (w *world) quiet() {
 	w.t.Helper()
 	w.eventually(func() bool {
-		all, err := w.Federations.List(w.t.Context(), admin)
-		return err == nil && !slices.ContainsFunc(all, func(f view.Federation) bool { return f.Phase != record.PhaseReady })
+		page, err := w.Federations.List(w.t.Context(), admin, listing.Query{})
+		if err != nil {
+			return false
+		}
+		all, err := page.All()
+		return err == nil && !slices.ContainsFunc(all, func(f *view.Federation) bool { return f.Phase != record.PhaseReady })
 	})
 }
 

@@ -5,8 +5,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/listing"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -56,10 +57,13 @@ func TestListingAThousandServicesAsksEtcdAFewTimes(t *testing.T) {
 		calls := func() int { return faults.Calls("/etcdserverpb.KV/Range") + faults.Calls("/etcdserverpb.KV/Txn") }
 		before := calls()
 		var got []string
-		err := cp.Federations.Services(t.Context(), admin, func(s *oscar.Service) error {
-			got = append(got, s.Name+" "+s.Image)
-			return nil
-		})
+		page, err := cp.Federations.Services(t.Context(), admin, listing.Query{}, false)
+		if err == nil {
+			err = page.Each(func(s federations.ListedService) error {
+				got = append(got, s.Service.Name+" "+s.Service.Image)
+				return nil
+			})
+		}
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%v: %d services, want %d: %v", err, len(got), len(want), got)
 		}

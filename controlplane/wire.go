@@ -36,7 +36,7 @@ func (c *ControlPlane) wire(counters *request.Counters, meter *access.Meter) err
 		Store: c.cfg.Store, State: c.state, Gate: c.gate, Instance: c.instance, Forms: cfg.Forms, Now: cfg.Now, Logger: cfg.Logger,
 	})
 	c.Requests = request.New(request.Config{
-		Store: c.cfg.Store, State: c.state, Gate: c.gate, Counters: counters,
+		Store: c.cfg.Store, State: c.state, Gate: c.gate, Counters: counters, ListKey: cfg.Identity.Derive("oscarfed list"),
 		KeepAudit: cfg.KeepAudit, KeepRequest: cfg.KeepRequest, RequestsPerUser: cfg.RequestsPerUser, BytesPerUser: cfg.BytesPerUser,
 		SweepInterval: cfg.SweepInterval, Now: cfg.Now, Logger: cfg.Logger,
 	})

@@ -19,11 +19,17 @@ const eachBytes = 4 << 20
 // they fit into a few MiB: a caller that keeps no value may go through any number of keys. It ends
 // with fn's error.
 func (s *Store) Each(ctx context.Context, keys []string, fn func(KV) error) error {
+	return s.EachAt(ctx, 0, keys, fn)
+}
+
+// EachAt is Each with what the keys held at a revision; 0 is the newest of each read. The error is
+// ErrCompacted when etcd does not have the revision any more.
+func (s *Store) EachAt(ctx context.Context, revision int64, keys []string, fn func(KV) error) error {
 	kv := clientv3.NewKVFromKVClient(boundedKV{clientv3.RetryKVClient(s.client)}, s.client)
 	most := maxOps
 	for len(keys) > 0 {
 		part := keys[:min(most, len(keys))]
-		view, err := s.readWith(ctx, kv, part)
+		view, err := s.readWith(ctx, kv, part, revision)
 		switch {
 		case errors.Is(err, ErrTooLarge) && len(part) > 1:
 			most = len(part) / 2

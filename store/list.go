@@ -38,30 +38,56 @@ type listing struct {
 
 // ListKeys is List without the values, which etcd answers from its index alone.
 func (s *Store) ListKeys(ctx context.Context, prefix string) ([]KV, error) {
+	keys, _, err := s.keysAt(ctx, prefix, 0)
+	return keys, err
+}
+
+// keysAt lists keys at a revision, which it returns; 0 is the newest.
+func (s *Store) keysAt(ctx context.Context, prefix string, revision int64) ([]KV, int64, error) {
 	resp, err := repeat(ctx, s, func(ctx context.Context) (*clientv3.GetResponse, error) {
-		return s.client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+		return s.client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithRev(revision))
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list keys of %s: %w", prefix, err)
+		return nil, 0, fmt.Errorf("list keys of %s: %w", prefix, err)
 	}
 	kvs := make([]KV, len(resp.Kvs))
 	for i, kv := range resp.Kvs {
 		kvs[i] = kvOf(kv)
 	}
-	return kvs, nil
+	if revision == 0 {
+		revision = resp.Header.Revision
+	}
+	return kvs, revision, nil
 }
 
 // backwardsPage is how many values Backwards reads at once.
 const backwardsPage = 500
 
-// Backwards calls fn with the records of a prefix that ends in a slash, from the
-// greatest key below before (empty: the greatest of all) to the smallest, until fn
-// returns false. What is deleted meanwhile may be missing. etcd itself would read
-// the whole prefix to sort a part of it backwards.
+// Backwards is BackwardsAt with the newest records of each read: what is deleted meanwhile may be
+// missing.
 func (s *Store) Backwards(ctx context.Context, prefix, before string, fn func(KV) bool) error {
-	keys, err := s.ListKeys(ctx, prefix)
+	_, err := s.backwards(ctx, 0, 0, prefix, before, fn)
+	return err
+}
+
+// BackwardsAt calls fn with the records of a prefix that ends in a slash, from the
+// greatest key below before (empty: the greatest of all) to the smallest, until fn
+// returns false. etcd itself would read the whole prefix to sort a part of it
+// backwards. All records are of one revision, which is returned; 0 asks for the
+// newest one. The error is ErrCompacted when etcd does not have it any more.
+func (s *Store) BackwardsAt(ctx context.Context, revision int64, prefix, before string, fn func(KV) bool) (int64, error) {
+	return s.backwards(ctx, revision, -1, prefix, before, fn)
+}
+
+// backwards lists the keys at a revision, and reads the values at another one; -1 is that of the
+// keys.
+func (s *Store) backwards(ctx context.Context, revision, values int64, prefix, before string, fn func(KV) bool) (int64, error) {
+	keys, listed, err := s.keysAt(ctx, prefix, revision)
 	if err != nil {
-		return err
+		return 0, err
+	}
+	if values < 0 {
+		values = listed
 	}
 	if before != "" {
 		n, _ := slices.BinarySearchFunc(keys, before, func(kv KV, key string) int { return strings.Compare(kv.Key, key) })
@@ -72,18 +98,18 @@ func (s *Store) Backwards(ctx context.Context, prefix, before string, fn func(KV
 		from, to := keys[first].Key, keys[len(keys)-1].Key+"\x00"
 		keys = keys[:first]
 		resp, err := repeat(ctx, s, func(ctx context.Context) (*clientv3.GetResponse, error) {
-			return s.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithLimit(2*backwardsPage))
+			return s.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithLimit(2*backwardsPage), clientv3.WithRev(values))
 		})
 		if err != nil {
-			return fmt.Errorf("read %s backwards: %w", prefix, err)
+			return 0, fmt.Errorf("read %s backwards: %w", prefix, err)
 		}
 		for _, kv := range slices.Backward(resp.Kvs) {
 			if !fn(kvOf(kv)) {
-				return nil
+				return listed, nil
 			}
 		}
 	}
-	return nil
+	return listed, nil
 }
 
 // list reads a prefix at the given revision; 0 stands for the newest one. What

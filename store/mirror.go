@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,10 @@ type MirrorConfig struct {
 	// Tap, when set, is told of everything that is listed and of every change after
 	// it, in order, also of what Skip leaves out.
 	Tap Tap
+	// Remember, when set, names keys of which the mirror remembers what they held before: see
+	// Former. RememberBytes bounds what it needs for that; default 64 MiB.
+	Remember      func(key string) bool
+	RememberBytes int
 	// Interval of the requests for progress; default 5 s. When nothing at all is received for
 	// three of them, the watch is opened anew on a new connection.
 	Interval time.Duration
@@ -77,7 +82,12 @@ type Mirror struct {
 	feeds        map[*Feed]struct{}
 	lastReceived time.Time
 	watching     bool
+	// former is nil unless something is remembered.
+	former *former
 }
+
+// defaultRememberBytes holds some ten thousand changes of desired and observed records.
+const defaultRememberBytes = 64 << 20
 
 // NewMirror makes a mirror that is empty until Run has listed its prefixes.
 func (s *Store) NewMirror(cfg MirrorConfig) *Mirror {
@@ -85,7 +95,7 @@ func (s *Store) NewMirror(cfg MirrorConfig) *Mirror {
 	if cfg.Logger == nil {
 		cfg.Logger = s.log
 	}
-	return &Mirror{
+	m := &Mirror{
 		cfg:      cfg,
 		store:    s,
 		log:      cfg.Logger.With("prefixes", cfg.Prefixes),
@@ -95,6 +105,10 @@ func (s *Store) NewMirror(cfg MirrorConfig) *Mirror {
 		advanced: make(chan struct{}),
 		feeds:    make(map[*Feed]struct{}),
 	}
+	if cfg.Remember != nil {
+		m.former = &former{most: cmp.Or(cfg.RememberBytes, defaultRememberBytes)}
+	}
+	return m
 }
 
 func newTree() *btree.BTreeG[item] {
@@ -308,11 +322,14 @@ func (m *Mirror) apply(changes []change, revision int64) {
 			continue
 		}
 		m.snapshot = nil
+		var old item
+		var had bool
 		if c.deleted {
-			m.tree.Delete(item{key: c.kv.Key})
+			old, had = m.tree.Delete(item{key: c.kv.Key})
 		} else {
-			m.tree.ReplaceOrInsert(m.itemOf(c.kv))
+			old, had = m.tree.ReplaceOrInsert(m.itemOf(c.kv))
 		}
+		m.remember(c.kv.ModRevision, c.kv.Key, old, had)
 		m.dirty(c.kv.Key)
 	}
 	if revision > m.revision {
@@ -340,6 +357,7 @@ func (m *Mirror) replace(kvs []KV, revision int64) {
 		old, ok := m.tree.Get(now)
 		if !ok || !old.same(now) {
 			m.dirty(now.key)
+			m.remember(revision, now.key, old, ok)
 			restored = restored || now.revision() <= seen
 		}
 		return true
@@ -347,9 +365,11 @@ func (m *Mirror) replace(kvs []KV, revision int64) {
 	m.tree.Ascend(func(old item) bool {
 		if !tree.Has(old) {
 			m.dirty(old.key)
+			m.remember(revision, old.key, old, true)
 		}
 		return true
 	})
+	m.rememberListing(seen, revision, restored)
 	select {
 	case <-m.synced:
 		if restored {

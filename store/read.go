@@ -99,10 +99,10 @@ func (s *Store) get(ctx context.Context, key string) (*KV, int64, error) {
 // Read reads keys at one revision, linearizable. Absent keys are no error; more
 // than 128 different keys are ErrTooLarge.
 func (s *Store) Read(ctx context.Context, keys ...string) (View, error) {
-	return s.readWith(ctx, s.client, keys)
+	return s.readWith(ctx, s.client, keys, 0)
 }
 
-func (s *Store) readWith(ctx context.Context, client clientv3.KV, keys []string) (View, error) {
+func (s *Store) readWith(ctx context.Context, client clientv3.KV, keys []string, revision int64) (View, error) {
 	keys = slices.Clone(keys)
 	slices.Sort(keys)
 	keys = slices.Compact(keys)
@@ -111,7 +111,7 @@ func (s *Store) readWith(ctx context.Context, client clientv3.KV, keys []string)
 	}
 	gets := make([]clientv3.Op, len(keys))
 	for i, key := range keys {
-		gets[i] = clientv3.OpGet(key)
+		gets[i] = clientv3.OpGet(key, clientv3.WithRev(revision))
 	}
 	resp, err := repeat(ctx, s, func(ctx context.Context) (*clientv3.TxnResponse, error) {
 		return client.Txn(ctx).Then(gets...).Commit()

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"iter"
 	"net/url"
 	"strconv"
 
@@ -18,8 +19,21 @@ type AuditQuery struct {
 	Federation, By, ClusterID, RequestID string
 }
 
+// AuditPages lists what was done, the newest first, page by page: see pages.
+func (c *Client) AuditPages(ctx context.Context, in AuditQuery) iter.Seq2[v1.AuditEntry, error] {
+	return pagesOf[v1.AuditEntry](ctx, c, "/system/audit", in.values())
+}
+
 // Audit lists what was done, the newest first. Only the administrator may.
 func (c *Client) Audit(ctx context.Context, in AuditQuery) ([]v1.AuditEntry, error) {
+	out, err := get[[]v1.AuditEntry](ctx, c, "/system/audit", in.values())
+	if err != nil {
+		return nil, err
+	}
+	return *out, nil
+}
+
+func (in AuditQuery) values() url.Values {
 	q := url.Values{}
 	set(q, "before", in.Before)
 	set(q, "federation", in.Federation)
@@ -29,9 +43,5 @@ func (c *Client) Audit(ctx context.Context, in AuditQuery) ([]v1.AuditEntry, err
 	if in.Limit > 0 {
 		q.Set("limit", strconv.Itoa(in.Limit))
 	}
-	out, err := get[[]v1.AuditEntry](ctx, c, "/system/audit", q)
-	if err != nil {
-		return nil, err
-	}
-	return *out, nil
+	return q
 }

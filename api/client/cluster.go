@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -12,6 +13,14 @@ import (
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 )
+
+// ClusterPages lists the clusters of a query page by page: see pages.
+func (c *Client) ClusterPages(ctx context.Context, q ListQuery) iter.Seq2[v1.Cluster, error] {
+	query := q.values()
+	query["state"] = query["phase"]
+	query.Del("phase")
+	return pagesOf[v1.Cluster](ctx, c, "/system/clusters", query)
+}
 
 // Clusters lists every registered cluster.
 func (c *Client) Clusters(ctx context.Context) ([]v1.Cluster, error) {

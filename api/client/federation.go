@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"iter"
 	"net/url"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
@@ -10,6 +11,11 @@ import (
 // Replicas reads a federation as one of its replicas sees it; clusterID may be empty.
 func (c *Client) Replicas(ctx context.Context, service, clusterID string) (*v1.Replicas, error) {
 	return get[v1.Replicas](ctx, c, replicasPath(service), onCluster(clusterID))
+}
+
+// FederationPages lists the federations of a query page by page: see pages.
+func (c *Client) FederationPages(ctx context.Context, q ListQuery) iter.Seq2[v1.Federation, error] {
+	return pages[v1.Federation](ctx, c, "/system/federations", q)
 }
 
 // Federations lists every federation that the caller may see.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -184,6 +185,11 @@ func (c *Client) Deleted(ctx context.Context, groupID string) ([]v1.DeletedRepli
 		return nil, err
 	}
 	return *out, nil
+}
+
+// ServicePages lists the services of a query page by page: see pages.
+func (c *Client) ServicePages(ctx context.Context, q ListQuery) iter.Seq2[*oscar.Service, error] {
+	return pages[*oscar.Service](ctx, c, "/system/services", q)
 }
 
 // Services lists every service that the caller may see.

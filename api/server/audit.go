@@ -2,9 +2,7 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"strconv"
 
 	"github.com/oscarfed/oscarfed/api/server/respond"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
@@ -14,7 +12,8 @@ import (
 
 // Audit is the use case that reads the audit.
 type Audit interface {
-	Audit(ctx context.Context, caller identity.Caller, q request.AuditQuery) ([]v1.AuditEntry, error)
+	// Audit gives a page, and the token that continues it.
+	Audit(ctx context.Context, caller identity.Caller, q request.AuditQuery) (entries []v1.AuditEntry, next string, err error)
 }
 
 // listAudit answers GET /system/audit, the newest first.
@@ -23,20 +22,17 @@ func (s *Server) listAudit(w http.ResponseWriter, r *http.Request) error {
 	q := request.AuditQuery{
 		Before: p.query.Get("before"), Federation: p.query.Get("federation"), By: p.query.Get("by"),
 		ClusterID: p.query.Get("cluster_id"), RequestID: p.query.Get("request_id"),
-	}
-	if limit := p.query.Get("limit"); limit != "" {
-		n, err := strconv.Atoi(limit)
-		if err != nil || n < 1 || n > request.MaxAuditPage {
-			p.violate("?limit", "quantity", limit, fmt.Sprintf("give a number from 1 to %d", request.MaxAuditPage))
-		}
-		q.Limit = n
+		Limit: p.limit(request.MaxAuditPage), Continue: p.query.Get("continue"),
 	}
 	if err := p.err(); err != nil {
 		return err
 	}
-	list, err := s.cp.Audit.Audit(r.Context(), respond.StateOf(r).Caller, q)
+	list, next, err := s.cp.Audit.Audit(r.Context(), respond.StateOf(r).Caller, q)
 	if err != nil {
 		return err
+	}
+	if next != "" {
+		w.Header().Set(respond.Continue, next)
 	}
 	return respond.JSON(w, http.StatusOK, list)
 }

@@ -16,13 +16,14 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/listing"
 )
 
 // Clusters are the use cases of registered clusters.
 type Clusters interface {
 	Register(ctx context.Context, caller identity.Caller, spec clusters.Spec) (*clusters.Cluster, error)
 	Update(ctx context.Context, caller identity.Caller, spec clusters.Spec) (*clusters.Cluster, error)
-	List(ctx context.Context, caller identity.Caller) ([]clusters.Cluster, error)
+	List(ctx context.Context, caller identity.Caller, q listing.Query) (*listing.Page[*clusters.Cluster], error)
 	Get(ctx context.Context, caller identity.Caller, id string) (*clusters.Cluster, error)
 	Remove(ctx context.Context, caller identity.Caller, id string, opts clusters.RemoveOptions) (*clusters.RemoveResult, error)
 	SetState(ctx context.Context, caller identity.Caller, id, state string) (*clusters.Cluster, error)
@@ -32,17 +33,19 @@ type Clusters interface {
 
 func clusterPath(id string) string { return "/system/clusters/" + url.PathEscape(id) }
 
-// listClusters answers GET /system/clusters.
+// listClusters answers GET /system/clusters: one page with ?limit=, else all.
 func (s *Server) listClusters(w http.ResponseWriter, r *http.Request) error {
-	list, err := s.cp.Clusters.List(r.Context(), respond.StateOf(r).Caller)
+	p := paramsOf(r)
+	q := p.listQuery()
+	q.Phases = p.query["state"]
+	if err := p.err(); err != nil {
+		return err
+	}
+	page, err := s.cp.Clusters.List(r.Context(), respond.StateOf(r).Caller, q)
 	if err != nil {
 		return err
 	}
-	out := make([]v1.Cluster, len(list))
-	for i := range list {
-		out[i] = list[i].Cluster
-	}
-	return respond.JSON(w, http.StatusOK, out)
+	return writePage(s, w, r, &listWriter{w: w}, page, func(c *clusters.Cluster) (any, error) { return c.Cluster, nil })
 }
 
 // getCluster answers GET /system/clusters/{cluster}.

@@ -1,12 +1,10 @@
 package server
 
 import (
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
 
-	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/api/server/respond"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
@@ -56,37 +54,6 @@ func wantsDeployment(r *http.Request) bool {
 	return slices.ContainsFunc(r.URL.Query()["include"], func(list string) bool {
 		return slices.Contains(strings.Split(list, ","), "deployment")
 	})
-}
-
-// deployments gives what says in each service of a list how it stands, when the request
-// asks for it; else it says nothing.
-func (s *Server) deployments(r *http.Request) (func(*oscar.Service) error, error) {
-	if !wantsDeployment(r) {
-		return func(*oscar.Service) error { return nil }, nil
-	}
-	federations, err := s.cp.Federations.List(r.Context(), respond.StateOf(r).Caller)
-	if err != nil {
-		return nil, err
-	}
-	type at struct{ cluster, service string }
-	deployments := map[at]view.Deployment{}
-	for _, f := range federations {
-		if f.Phase.Result() {
-			continue // its names may be another's by now
-		}
-		for i, m := range f.Members {
-			deployments[at{m.ClusterID, m.ServiceName}] = view.DeploymentOf(f.Members, i)
-		}
-	}
-	return func(service *oscar.Service) error {
-		d, ok := deployments[at{service.ClusterID, service.Name}]
-		if !ok {
-			return nil // created between the two reads
-		}
-		var err error
-		service.Deployment, err = json.Marshal(summaryOf(d))
-		return err
-	}, nil
 }
 
 func summaryIn(shown *view.Replicas) v1.DeploymentSummary {

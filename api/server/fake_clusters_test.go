@@ -9,6 +9,7 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/listing"
 	"github.com/oscarfed/oscarfed/controlplane/recovery"
 )
 
@@ -25,9 +26,13 @@ func (f clusterCases) Update(ctx context.Context, c identity.Caller, spec cluste
 	return f.cluster, f.err
 }
 
-func (f clusterCases) List(ctx context.Context, c identity.Caller) ([]clusters.Cluster, error) {
+func (f clusterCases) List(ctx context.Context, c identity.Caller, _ listing.Query) (*listing.Page[*clusters.Cluster], error) {
 	f.called(ctx, "Clusters", c, nil)
-	return f.clusters, f.err
+	var list []*clusters.Cluster
+	for i := range f.clusters {
+		list = append(list, &f.clusters[i])
+	}
+	return listing.PageOf(list...), f.err
 }
 
 func (f clusterCases) Get(ctx context.Context, c identity.Caller, id string) (*clusters.Cluster, error) {

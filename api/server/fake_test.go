@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/listing"
 	"github.com/oscarfed/oscarfed/controlplane/plan"
 	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/controlplane/runs"
@@ -24,12 +26,15 @@ import (
 // fake is a control plane that answers what a test puts into it and remembers
 // what it was asked.
 type fake struct {
-	err         error
-	room        clusters.Capacities
-	created     *federations.CreateResult
-	deleted     *federations.DeleteResult
-	audit       []v1.AuditEntry
-	services    []*oscar.Service
+	err      error
+	room     clusters.Capacities
+	created  *federations.CreateResult
+	deleted  *federations.DeleteResult
+	audit    []v1.AuditEntry
+	services []*oscar.Service
+	// next is the token that every list is continued with, and broken breaks services off.
+	next        string
+	broken      error
 	service     *oscar.Service
 	replicas    func() *view.Replicas
 	federations []view.Federation
@@ -130,14 +135,30 @@ func (f *fake) DeleteService(ctx context.Context, c identity.Caller, service str
 	return f.deleted, f.err
 }
 
-func (f *fake) Services(ctx context.Context, c identity.Caller, fn func(*oscar.Service) error) error {
+func (f *fake) Services(ctx context.Context, c identity.Caller, q listing.Query, deployments bool) (*listing.Page[federations.ListedService], error) {
 	f.called(ctx, "Services", c, nil)
+	var list []federations.ListedService
 	for _, s := range f.services {
-		if err := fn(s); err != nil {
-			return err
+		if q.ClusterID != "" && q.ClusterID != s.ClusterID {
+			continue
 		}
+		one := federations.ListedService{Service: s}
+		for _, fed := range f.federations {
+			for i, m := range fed.Members {
+				if deployments && m.ClusterID == s.ClusterID && m.ServiceName == s.Name {
+					one.Deployment = new(view.DeploymentOf(fed.Members, i))
+				}
+			}
+		}
+		list = append(list, one)
 	}
-	return f.err
+	page := listing.PageOf(list...)
+	if f.broken != nil {
+		each := page.Each
+		page.Each = func(fn func(federations.ListedService) error) error { return cmp.Or(each(fn), f.broken) }
+	}
+	page.Next = f.next
+	return page, f.err
 }
 
 func (f *fake) Service(ctx context.Context, c identity.Caller, name, clusterID string) (*oscar.Service, int64, error) {
@@ -171,9 +192,9 @@ func (f *fake) Deleted(ctx context.Context, c identity.Caller, groupID string) (
 	return f.deleted.Replicas, f.err
 }
 
-func (f *fake) Audit(ctx context.Context, c identity.Caller, q request.AuditQuery) ([]v1.AuditEntry, error) {
+func (f *fake) Audit(ctx context.Context, c identity.Caller, q request.AuditQuery) ([]v1.AuditEntry, string, error) {
 	f.called(ctx, "Audit", c, q)
-	return f.audit, f.err
+	return f.audit, f.next, f.err
 }
 
 func (f *fake) WatchReplicas(ctx context.Context, c identity.Caller, service, clusterID string, since int64, fn func(*view.Replicas) error) error {
@@ -184,9 +205,15 @@ func (f *fake) WatchReplicas(ctx context.Context, c identity.Caller, service, cl
 // federationCases are the use cases of federations.
 type federationCases struct{ *fake }
 
-func (f federationCases) List(ctx context.Context, c identity.Caller) ([]view.Federation, error) {
-	f.called(ctx, "Federations", c, nil)
-	return f.federations, f.err
+func (f federationCases) List(ctx context.Context, c identity.Caller, q listing.Query) (*listing.Page[*view.Federation], error) {
+	f.called(ctx, "Federations", c, q)
+	var list []*view.Federation
+	for i := range f.federations {
+		list = append(list, &f.federations[i])
+	}
+	page := listing.PageOf(list...)
+	page.Next = f.next
+	return page, f.err
 }
 
 func (f federationCases) Get(ctx context.Context, c identity.Caller, id string) (*view.Federation, error) {

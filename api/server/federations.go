@@ -8,13 +8,15 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/listing"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 )
 
 // Federations are the use cases that read federations and change their members.
 type Federations interface {
 	Replicas(ctx context.Context, caller identity.Caller, name, clusterID string) (*view.Replicas, error)
-	List(ctx context.Context, caller identity.Caller) ([]view.Federation, error)
+	// List gives one federation after another: all of them may be much.
+	List(ctx context.Context, caller identity.Caller, q listing.Query) (*listing.Page[*view.Federation], error)
 	Get(ctx context.Context, caller identity.Caller, uidOrGroup string) (*view.Federation, error)
 	Deleted(ctx context.Context, caller identity.Caller, groupID string) ([]v1.DeletedReplica, error)
 	ChangeReplicas(ctx context.Context, caller identity.Caller, service string, req federations.ReplicasRequest) (*federations.ChangeResult, error)
@@ -27,17 +29,18 @@ type Federations interface {
 	WatchReplicas(ctx context.Context, caller identity.Caller, service, clusterID string, since int64, fn func(*view.Replicas) error) error
 }
 
-// listFederations answers GET /system/federations.
+// listFederations answers GET /system/federations: one page with ?limit=, else all.
 func (s *Server) listFederations(w http.ResponseWriter, r *http.Request) error {
-	list, err := s.cp.Federations.List(r.Context(), respond.StateOf(r).Caller)
+	p := paramsOf(r)
+	q := p.ownedQuery()
+	if err := p.err(); err != nil {
+		return err
+	}
+	page, err := s.cp.Federations.List(r.Context(), respond.StateOf(r).Caller, q)
 	if err != nil {
 		return err
 	}
-	out := make([]v1.Federation, len(list))
-	for i := range list {
-		out[i] = list[i].Wire(s.cfg.Now())
-	}
-	return respond.JSON(w, http.StatusOK, out)
+	return writePage(s, w, r, &listWriter{w: w}, page, func(f *view.Federation) (any, error) { return f.Wire(s.cfg.Now()), nil })
 }
 
 // getFederation answers GET /system/federations/{uid or group_id}.

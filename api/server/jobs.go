@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -123,13 +122,7 @@ func (p *params) jobQuery() jobs.Query {
 			p.violate("?state", oscar.RuleOneOf, respond.Cut(state, 40), fmt.Sprintf("%.40q is no state of a job; use one of %s", state, strings.Join(v1.JobStates(), ", ")))
 		}
 	}
-	if limit := p.query.Get("limit"); limit != "" {
-		n, err := strconv.Atoi(limit)
-		if err != nil || n < 1 || n > jobs.MaxPage {
-			p.violate("?limit", oscar.RuleQuantity, respond.Cut(limit, 40), fmt.Sprintf("give a number from 1 to %d", jobs.MaxPage))
-		}
-		q.Limit = n
-	}
+	q.Limit = p.limit(jobs.MaxPage)
 	if cursor := p.query.Get("cursor"); cursor != "" {
 		var ok bool
 		if q.Before, ok = ofCursor(cursor); !ok {

@@ -12,9 +12,11 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/api/server/respond"
+	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/listing"
 )
 
 // addReplicas answers POST /system/replicas/{service}: members that are there
@@ -278,13 +280,16 @@ func (s *Server) checkClusters(ctx context.Context, caller identity.Caller, in *
 	if len(in.violations) > 0 || len(in.clusters) == 0 && !slices.ContainsFunc(lists, func(l namedList) bool { return len(l.members) > 0 }) {
 		return in.err()
 	}
-	registered, err := s.cp.Clusters.List(ctx, caller)
+	page, err := s.cp.Clusters.List(ctx, caller, listing.Query{})
 	if err != nil {
 		return err
 	}
-	known := make([]string, len(registered))
-	for i := range registered {
-		known[i] = registered[i].ClusterID
+	var known []string
+	if err := page.Each(func(c *clusters.Cluster) error {
+		known = append(known, c.ClusterID)
+		return nil
+	}); err != nil {
+		return err
 	}
 	unknown := func(path, id string) {
 		in.violations = append(in.violations, oscar.Violation{

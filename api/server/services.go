@@ -13,6 +13,7 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/listing"
 )
 
 // Services are the use cases of OSCAR's service paths.
@@ -22,37 +23,31 @@ type Services interface {
 	CreateServices(ctx context.Context, caller identity.Caller, req federations.BatchRequest) (*federations.BatchResult, error)
 	DeleteService(ctx context.Context, caller identity.Caller, service string, opts federations.DeleteOptions) (*federations.DeleteResult, error)
 	// Services are told one after another: all of them may be much.
-	Services(ctx context.Context, caller identity.Caller, fn func(*oscar.Service) error) error
+	Services(ctx context.Context, caller identity.Caller, q listing.Query, deployments bool) (*listing.Page[federations.ListedService], error)
 	// Service comes with the revision of its federation, which is its ETag.
 	Service(ctx context.Context, caller identity.Caller, name, clusterID string) (*oscar.Service, int64, error)
 	ChangeService(ctx context.Context, caller identity.Caller, req federations.ChangeRequest) (*federations.ChangeResult, error)
 }
 
-// listServices answers GET /system/services; with ?cluster_id= what is on one cluster.
+// listServices answers GET /system/services: one page with ?limit=, else all.
 func (s *Server) listServices(w http.ResponseWriter, r *http.Request) error {
-	fill, err := s.deployments(r)
+	p := paramsOf(r)
+	q := p.ownedQuery()
+	if err := p.err(); err != nil {
+		return err
+	}
+	page, err := s.cp.Services.Services(r.Context(), respond.StateOf(r).Caller, q, wantsDeployment(r))
 	if err != nil {
 		return err
 	}
-	list, cluster := listWriter{w: w}, r.URL.Query().Get("cluster_id")
-	err = s.cp.Services.Services(r.Context(), respond.StateOf(r).Caller, func(one *oscar.Service) error {
-		if cluster != "" && one.ClusterID != cluster {
-			return nil
+	return writePage(s, w, r, &listWriter{w: w, oscar: true}, page, func(one federations.ListedService) (any, error) {
+		if one.Deployment == nil {
+			return one.Service, nil
 		}
-		if err := fill(one); err != nil {
-			return err
-		}
-		return list.add(one)
+		var err error
+		one.Service.Deployment, err = json.Marshal(summaryOf(*one.Deployment))
+		return one.Service, err
 	})
-	switch {
-	case err == nil:
-		list.end()
-		return nil
-	case list.begun:
-		s.log.Warn("a list was broken off", "request_id", respond.StateOf(r).ID, "error", err)
-		panic(http.ErrAbortHandler) // it is not taken for a whole one
-	}
-	return err
 }
 
 // getService answers GET /system/services/{service}.

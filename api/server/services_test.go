@@ -253,7 +253,7 @@ func TestAListThatFailsIsNeverTakenForAWholeOne(t *testing.T) {
 		if code, list, err := get(); code != 200 || err != nil || len(list) != n || list[n-1].Script != s.Script {
 			t.Errorf("%d services: %d, %v, %d of them", n, code, err, len(list))
 		}
-		f.err = &fault.Error{Code: fault.CodeUnavailable, Message: "etcd is away"}
+		f.broken = &fault.Error{Code: fault.CodeUnavailable, Message: "etcd is away"}
 		code, _, err := get()
 		if short := n == 3; short && (code != 503 || err != nil) || !short && err == nil {
 			t.Errorf("%d services: %d, %v", n, code, err)

@@ -18,6 +18,7 @@ const (
 	CodeUnsupportedType    = "unsupported_type"
 	CodeFailedPrecondition = "failed_precondition"
 	CodeReplicaFailed      = "replica_failed"
+	CodeExpired            = "expired"
 	CodeExhausted          = "exhausted"
 	CodeUnavailable        = "unavailable"
 	CodeUnknownOutcome     = "unknown_outcome"

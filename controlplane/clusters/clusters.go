@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/listing"
 	"github.com/oscarfed/oscarfed/controlplane/relay"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/internal/worker"
@@ -52,7 +53,9 @@ type Controller struct {
 	// that open a stream. proofs are those that were used.
 	proofKey, streamKey []byte
 	proofs              proofs
-	instance            string
+	// tokens continue lists.
+	tokens   *listing.Tokens
+	instance string
 	// ended queues clusters whose session has ended, departed those that are being removed
 	// or were, and excessive those that write too much.
 	ended, departed, excessive *worker.Worker[string]
@@ -66,6 +69,7 @@ func New(cfg Config) (*Controller, error) {
 		cfg: cfg, store: cfg.Store, state: cfg.State, gate: cfg.Gate, hub: cfg.Hub, instance: cfg.Instance, meter: cfg.Meter,
 		proofKey:  cfg.Identity.Derive("oscarfed renewal challenge"),
 		streamKey: cfg.Identity.Derive("oscarfed relay"),
+		tokens:    listing.NewTokens("clusters", cfg.Identity.Derive("oscarfed list")),
 		revoked: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "oscarfed_cluster_revocations_total", Help: "Clusters that this instance revoked, since they passed the limits of what they may write.",
 		}, []string{"cluster"}),

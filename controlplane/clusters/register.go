@@ -1,7 +1,6 @@
 package clusters
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -126,21 +125,6 @@ func (c Cluster) shownTo(caller identity.Caller) Cluster {
 	return Cluster{Revision: c.Revision, Cluster: v1.Cluster{
 		V: c.V, ClusterID: c.ClusterID, Labels: c.Labels, State: c.State, Alive: c.Alive, OscarVersion: c.OscarVersion, Reason: c.Reason,
 	}}
-}
-
-// List lists what is registered, by id.
-func (c *Controller) List(ctx context.Context, caller identity.Caller) ([]Cluster, error) {
-	if err := c.gate.Fresh(ctx); err != nil {
-		return nil, err
-	}
-	out := []Cluster{}
-	c.state.Read(func(v *view.View) {
-		for _, reg := range v.Clusters.All() {
-			out = append(out, showCluster(v, reg, c.streamOf).shownTo(caller))
-		}
-	})
-	slices.SortFunc(out, func(a, b Cluster) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
-	return out, nil
 }
 
 // Get shows one registered cluster.

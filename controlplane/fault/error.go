@@ -25,9 +25,11 @@ const (
 	CodeUnsupportedType    Code = "unsupported_type"
 	CodeFailedPrecondition Code = "failed_precondition"
 	CodeReplicaFailed      Code = "replica_failed"
-	CodeExhausted          Code = "exhausted"
-	CodeUnavailable        Code = "unavailable"
-	CodeUnknownOutcome     Code = "unknown_outcome"
+	// CodeExpired says that a revision which the caller named is no longer kept.
+	CodeExpired        Code = "expired"
+	CodeExhausted      Code = "exhausted"
+	CodeUnavailable    Code = "unavailable"
+	CodeUnknownOutcome Code = "unknown_outcome"
 	// CodeNotServed refuses an operation that OSCAR has and a control plane never does.
 	CodeNotServed Code = "not_served"
 	CodeInternal  Code = "internal"
@@ -46,6 +48,8 @@ type Error struct {
 	Candidates []string
 	// Location is where an outcome that is not known yet can be looked up.
 	Location string
+	// Continue goes with expired: a token with which a list goes on.
+	Continue string
 	// RetryAfter goes with unavailable and exhausted; 0 when there is none.
 	RetryAfter time.Duration
 	// Cause is for the log only; it never reaches a caller.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/controlplane/decide"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/listing"
 	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/controlplane/tokens"
 	"github.com/oscarfed/oscarfed/controlplane/view"
@@ -52,6 +53,8 @@ type Controller struct {
 	sealer   *seal.Sealer
 	limits   decide.Limits
 	planKey  []byte
+	// federationTokens and serviceTokens continue lists.
+	federationTokens, serviceTokens *listing.Tokens
 	// changing lets one change of a federation at a time be rendered here: of many concurrent
 	// ones all but one would be rendered in vain. The compare of the federation's record makes
 	// changes safe.
@@ -67,7 +70,9 @@ func New(cfg Config) *Controller {
 	c := &Controller{
 		cfg: cfg, store: cfg.Store, state: cfg.State, gate: cfg.Gate, requests: cfg.Requests, tokens: cfg.Tokens,
 		identity: cfg.Identity, sealer: cfg.Sealer, limits: cfg.Limits,
-		planKey: cfg.Identity.Derive("oscarfed plan"),
+		planKey:          cfg.Identity.Derive("oscarfed plan"),
+		federationTokens: listing.NewTokens("federations", cfg.Identity.Derive("oscarfed list")),
+		serviceTokens:    listing.NewTokens("services", cfg.Identity.Derive("oscarfed list")),
 	}
 	c.federations = worker.New(worker.Config[string]{
 		Handle: c.reconcile, Goroutines: cfg.Workers, Stale: []error{gate.ErrStale},

@@ -1,11 +1,9 @@
 package federations
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
@@ -40,27 +38,6 @@ func (c *Controller) seenBy(caller identity.Caller, service, clusterID string) (
 		return nil, err
 	}
 	return &shown, nil
-}
-
-// List lists the federations that the caller may see, by owner and group_id. Results of
-// failed creations are among them until they are swept, and federations that are being deleted
-// until their last tombstone is acknowledged.
-func (c *Controller) List(ctx context.Context, caller identity.Caller) ([]view.Federation, error) {
-	if err := c.gate.Fresh(ctx); err != nil {
-		return nil, err
-	}
-	out := []view.Federation{}
-	c.state.Read(func(v *view.View) {
-		for _, f := range v.Federations.All() {
-			if caller.MayRead(f.Rec.Owner, f.Rec.Visibility, f.Rec.AllowedUsers) {
-				out = append(out, v.Show(f.Rec, f.Rev).Federation)
-			}
-		}
-	})
-	slices.SortFunc(out, func(a, b view.Federation) int {
-		return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.GroupID, b.GroupID), cmp.Compare(a.UID, b.UID))
-	})
-	return out, nil
 }
 
 // Get finds one by its uid or by its group_id: the caller's own first, a

@@ -1,7 +1,6 @@
 package federations
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,76 +14,6 @@ import (
 	"github.com/oscarfed/oscarfed/store/parts"
 	"github.com/oscarfed/oscarfed/store/record"
 )
-
-// Services calls fn with every replica that the caller may see, by name and then by cluster, in
-// the form in which OSCAR shows a service: secrets empty, the service's own token in clear. A
-// coordinator shows the federation as its definition has it. It ends with fn's error.
-func (c *Controller) Services(ctx context.Context, caller identity.Caller, fn func(*oscar.Service) error) error {
-	if err := c.gate.Fresh(ctx); err != nil {
-		return err
-	}
-	var refs []view.MemberRef
-	c.state.Read(func(v *view.View) {
-		for uid, f := range v.Federations.All() {
-			if f.Rec.Phase == record.PhaseDeleting || f.Rec.Phase.Result() || !caller.MayRead(f.Rec.Owner, f.Rec.Visibility, f.Rec.AllowedUsers) {
-				continue
-			}
-			for i, m := range f.Rec.Members {
-				if m.Replica() {
-					refs = append(refs, view.MemberRef{UID: uid, Member: i, Rec: f.Rec, Rev: f.Rev})
-				}
-			}
-		}
-	})
-	slices.SortFunc(refs, func(a, b view.MemberRef) int {
-		return cmp.Or(cmp.Compare(a.At().ServiceName, b.At().ServiceName), cmp.Compare(a.At().ClusterID, b.At().ClusterID))
-	})
-	// A definition is kept in memory from the first of its replicas to the last one. Replicas
-	// of one federation are mostly next to each other, so few definitions are kept at a time.
-	left := map[string]int{}
-	for _, p := range refs {
-		left[p.UID]++
-	}
-	kept := map[string]*oscar.Service{}
-	for i, p := range refs {
-		if _, read := kept[p.UID]; !read {
-			if err := c.readAhead(ctx, refs[i:], kept); err != nil {
-				return fault.Crossing(err)
-			}
-		}
-		if s := kept[p.UID]; s != nil {
-			if err := fn(c.shown(s, p)); err != nil {
-				return err
-			}
-		}
-		if left[p.UID]--; left[p.UID] == 0 {
-			delete(kept, p.UID)
-		}
-	}
-	return nil
-}
-
-// aheadOf is how many definitions are read at once.
-const aheadOf = 128
-
-// readAhead reads the next definitions, in the order of refs, that are not known yet. A
-// definition that was deleted between the two reads is known as nil.
-func (c *Controller) readAhead(ctx context.Context, refs []view.MemberRef, known map[string]*oscar.Service) error {
-	var next []*record.Federation
-	for _, p := range refs {
-		if _, is := known[p.UID]; !is {
-			known[p.UID] = nil
-			next = append(next, p.Rec)
-		}
-		if len(next) == aheadOf {
-			break
-		}
-	}
-	return c.EachDefinition(ctx, next, func(f *record.Federation, s *oscar.Service, err error) error {
-		known[f.UID] = s
-		return err
-	})
-}
 
 // Service shows one replica as OSCAR shows a service, with the revision of its
 // federation's record.
@@ -123,8 +52,13 @@ func (c *Controller) Definition(ctx context.Context, f *record.Federation) (*osc
 // federation without such a generation; it receives the error of a definition that cannot be
 // read.
 func (c *Controller) EachDefinition(ctx context.Context, feds []*record.Federation, fn func(*record.Federation, *oscar.Service, error) error) error {
+	return c.eachDefinitionAt(ctx, 0, feds, fn)
+}
+
+// eachDefinitionAt is EachDefinition with what the store held at a revision; 0 is the newest.
+func (c *Controller) eachDefinitionAt(ctx context.Context, revision int64, feds []*record.Federation, fn func(*record.Federation, *oscar.Service, error) error) error {
 	for some := range slices.Chunk(feds, definitionsAtOnce) {
-		if err := c.eachOf(ctx, some, fn); err != nil {
+		if err := c.eachOf(ctx, revision, some, fn); err != nil {
 			return err
 		}
 	}
@@ -134,14 +68,14 @@ func (c *Controller) EachDefinition(ctx context.Context, feds []*record.Federati
 // definitionsAtOnce is how many histories are held while what they share is read.
 const definitionsAtOnce = 64
 
-func (c *Controller) eachOf(ctx context.Context, feds []*record.Federation, fn func(*record.Federation, *oscar.Service, error) error) error {
+func (c *Controller) eachOf(ctx context.Context, revision int64, feds []*record.Federation, fn func(*record.Federation, *oscar.Service, error) error) error {
 	var keys, named []string
 	of, there, found := map[string]*record.Federation{}, []store.KV{}, map[string]store.KV{}
 	for _, f := range feds {
 		key := record.HistoryKey(f.UID, f.Generation)
 		keys, of[key] = append(keys, key), f
 	}
-	err := c.store.Each(ctx, keys, func(kv store.KV) error {
+	err := c.store.EachAt(ctx, revision, keys, func(kv store.KV) error {
 		there = append(there, kv)
 		if h, err := store.Decode[record.History](kv); err == nil {
 			for _, name := range h.Parts {
@@ -153,7 +87,7 @@ func (c *Controller) eachOf(ctx context.Context, feds []*record.Federation, fn f
 	if err != nil {
 		return err
 	}
-	err = c.store.Each(ctx, named, func(kv store.KV) error {
+	err = c.store.EachAt(ctx, revision, named, func(kv store.KV) error {
 		found[kv.Key] = kv
 		return nil
 	})

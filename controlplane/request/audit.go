@@ -2,14 +2,17 @@ package request
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/decide"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/listing"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -86,6 +89,8 @@ type AuditQuery struct {
 	Before string
 	// Limit is how many at most; 0 means 100, more than MaxAuditPage are not given.
 	Limit int
+	// Continue is the token of the page before; empty for the first one.
+	Continue string
 	// Federation is a uid or a group_id.
 	Federation, By, ClusterID, RequestID string
 }
@@ -95,40 +100,66 @@ func (q AuditQuery) matches(e *record.Audit) bool {
 	return is(q.Federation, e.Federation, e.GroupID) && is(q.By, e.By) && is(q.ClusterID, e.ClusterID) && is(q.RequestID, e.RequestID)
 }
 
-// Audit lists entries, the newest first. Only the administrator may.
-func (c *Controller) Audit(ctx context.Context, caller identity.Caller, q AuditQuery) ([]v1.AuditEntry, error) {
+// Audit lists entries, the newest first, and gives the token that continues the list. Only the
+// administrator may. All pages are of the revision of the first one.
+func (c *Controller) Audit(ctx context.Context, caller identity.Caller, q AuditQuery) (entries []v1.AuditEntry, next string, err error) {
 	if !caller.Administrator {
-		return nil, fault.AdminOnly()
+		return nil, "", fault.AdminOnly()
+	}
+	list := &listing.Query{Continue: q.Continue, Owner: strings.Join([]string{q.Before, q.Federation, q.By, q.ClusterID, q.RequestID}, "\x00")}
+	var at listing.Position
+	if q.Continue != "" {
+		if at, err = c.auditTokens.Read(caller, list, 1); err != nil {
+			return nil, "", err
+		}
+		if epoch := c.epoch(); at.Revision != 0 && at.Epoch != epoch {
+			return nil, "", c.auditTokens.Expired(caller, list, at)
+		}
+		q.Before = at.After[0]
 	}
 	limit := q.Limit
 	if limit <= 0 {
 		limit = 100
 	}
 	limit = min(limit, MaxAuditPage)
-	out := []v1.AuditEntry{}
 	before := ""
 	if q.Before != "" {
 		before = record.AuditKey(q.Before)
 	}
-	err := c.store.Backwards(ctx, record.AuditPrefix, before, func(kv store.KV) bool {
+	entries, more := []v1.AuditEntry{}, false
+	at.Revision, err = c.store.BackwardsAt(ctx, at.Revision, record.AuditPrefix, before, func(kv store.KV) bool {
 		e, err := store.Decode[record.Audit](kv)
 		if err != nil {
 			c.cfg.Logger.Error("a record cannot be read", "error", err)
 			return true
 		}
-		if q.matches(e) {
-			out = append(out, v1.AuditEntry{
-				ID: record.ParseKey(kv.Key).Name, At: v1.Time(e.At), By: e.By, Action: string(e.Action), Outcome: string(e.Outcome),
-				Federation: e.Federation, Owner: e.Owner, GroupID: e.GroupID, Generation: e.Generation,
-				ClusterID: e.ClusterID, RequestID: e.RequestID, Detail: e.Detail,
-			})
+		if !q.matches(e) {
+			return true
 		}
-		return len(out) < limit
+		if more = len(entries) == limit; more {
+			return false
+		}
+		entries = append(entries, v1.AuditEntry{
+			ID: record.ParseKey(kv.Key).Name, At: v1.Time(e.At), By: e.By, Action: string(e.Action), Outcome: string(e.Outcome),
+			Federation: e.Federation, Owner: e.Owner, GroupID: e.GroupID, Generation: e.Generation,
+			ClusterID: e.ClusterID, RequestID: e.RequestID, Detail: e.Detail,
+		})
+		return true
 	})
-	if err != nil {
-		return nil, fault.Crossing(err)
+	switch {
+	case q.Continue != "" && errors.Is(err, store.ErrCompacted):
+		return nil, "", c.auditTokens.Expired(caller, list, at)
+	case err != nil:
+		return nil, "", fault.Crossing(err)
+	case more:
+		next = c.auditTokens.Make(caller, list, listing.Position{Revision: at.Revision, Epoch: c.epoch(), After: []string{entries[limit-1].ID}})
 	}
-	return out, nil
+	return entries, next, nil
+}
+
+func (c *Controller) epoch() (epoch string) {
+	c.state.Read(func(v *view.View) { epoch = v.Epoch() })
+	return epoch
 }
 
 // TrimAudit deletes the oldest entries when there are too many.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/listing"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/internal/auditlog"
 	"github.com/oscarfed/oscarfed/internal/worker"
@@ -22,6 +23,8 @@ type Config struct {
 	State    *view.State
 	Gate     *gate.Gate
 	Counters *Counters
+	// ListKey authenticates the tokens of lists.
+	ListKey []byte
 	// KeepAudit is how many entries of the audit are kept.
 	KeepAudit int
 	// KeepRequest is how long an idempotency record is kept, and RequestsPerUser bounds
@@ -42,6 +45,8 @@ type Controller struct {
 	state    *view.State
 	gate     *gate.Gate
 	counters *Counters
+	// auditTokens continue lists of the audit.
+	auditTokens *listing.Tokens
 	// readings is the worker that moves reports of read refresh tokens into the audit, and
 	// excess counts those that get no entry.
 	readings *worker.Worker[string]
@@ -50,7 +55,7 @@ type Controller struct {
 
 // New makes a Controller. It starts nothing.
 func New(cfg Config) *Controller {
-	c := &Controller{cfg: cfg, store: cfg.Store, state: cfg.State, gate: cfg.Gate, counters: cfg.Counters}
+	c := &Controller{cfg: cfg, store: cfg.Store, state: cfg.State, gate: cfg.Gate, counters: cfg.Counters, auditTokens: listing.NewTokens("audit", cfg.ListKey)}
 	c.readings = worker.New(worker.Config[string]{
 		Handle: c.moveReading, MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Minute,
 		OnError: func(key string, err error) {

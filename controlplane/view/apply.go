@@ -78,6 +78,7 @@ func (v *View) applyRegistration(cluster string, kv store.KV, exists bool) {
 	v.Registrations++
 	old := v.Clusters.m[cluster].Rec
 	set(v, v.Clusters.m, cluster, kv, exists)
+	v.orders.setCluster(cluster, v.Clusters.m[cluster].Rec != nil)
 	if now := v.Clusters.m[cluster].Rec; now != nil && (old == nil || old.UID != now.UID || old.Revoked != nil && now.Revoked == nil) {
 		v.news.Forgiven = append(v.news.Forgiven, cluster)
 	}
@@ -119,6 +120,7 @@ func (v *View) applyObserved(ref record.Ref, kv store.KV, exists bool) {
 
 func (v *View) applyFederation(uid string, kv store.KV, exists bool) {
 	v.news.Federations[uid] = true
+	was := v.Federations.m[uid].Rec
 	if old, ok := v.Federations.m[uid]; ok {
 		v.InBatch.mark(old.Rec.Batch, uid, false)
 		for _, m := range MembersOf(old.Rec) {
@@ -133,6 +135,7 @@ func (v *View) applyFederation(uid string, kv store.KV, exists bool) {
 		}
 	}
 	set(v, v.Federations.m, uid, kv, exists)
+	v.orders.setFederation(was, v.Federations.m[uid].Rec)
 	if f, ok := v.Federations.m[uid]; ok {
 		if f.Rec.Batch != "" {
 			v.InBatch.mark(f.Rec.Batch, uid, true)

@@ -21,9 +21,11 @@ type State struct {
 	// subscribers are called with the changes of each refresh. They are fixed before Run.
 	subscribers []func(*Changes)
 
-	mu      sync.RWMutex
-	view    View
-	changed chan struct{}
+	mu   sync.RWMutex
+	view View
+	// mirrored is the mirror at the revision of view.
+	mirrored *store.MirrorView
+	changed  chan struct{}
 	// JobWatchers are notified within the refresh: a later read shows nothing newer than what
 	// they were notified of.
 	Watchers jobWatchers
@@ -79,7 +81,7 @@ func (s *State) Refresh() {
 			news.shown[ref.Cluster] = true
 		}
 	}
-	v.Revision = mirrored.Revision()
+	v.Revision, s.mirrored = mirrored.Revision(), mirrored
 	s.notifyWaiters(news.Federations, news.shown, news.formerly)
 	if len(news.Federations)+len(news.Clusters) > 0 {
 		close(s.changed)

@@ -37,6 +37,7 @@ type View struct {
 	// Tokens has the token state of each federation that has any.
 	Tokens TokenStates
 	Jobs   jobIndex
+	orders orders
 	// news collects the changes of the present refresh.
 	news *Changes
 }
@@ -47,7 +48,7 @@ func newView() View {
 		Names: TableOf(map[string]string{}), Marked: TableOf(map[string]Location{}), Nodes: Nodes{map[string]*Node{}},
 		Named: newIndex[string, string](), OnCluster: newIndex[string, string](), InBatch: newIndex[string, string](),
 		Deleted: TableOf(map[string]Versioned[record.Deleted]{}), DeletedOf: newIndex[string, string](),
-		Tokens: TokenStates{map[string]*TokenState{}}, Jobs: newJobIndex(), news: newChanges(),
+		Tokens: TokenStates{map[string]*TokenState{}}, Jobs: newJobIndex(), orders: newOrders(), news: newChanges(),
 	}
 }
 

@@ -63,6 +63,9 @@ func Fail(log *slog.Logger, w http.ResponseWriter, r *http.Request, err error) {
 	if e.Location != "" {
 		h.Set("Location", e.Location)
 	}
+	if e.Continue != "" {
+		h.Set(Continue, e.Continue)
+	}
 	Problem(w, r, ProblemOf(r, e))
 }
 
@@ -230,6 +233,8 @@ func kindOf(code fault.Code) kind {
 		return kind{http.StatusUnprocessableEntity, "The request cannot be carried out as it is"}
 	case fault.CodeReplicaFailed:
 		return kind{http.StatusFailedDependency, "A replica failed"}
+	case fault.CodeExpired:
+		return kind{http.StatusGone, "The revision is no longer kept"}
 	case fault.CodeExhausted:
 		return kind{http.StatusTooManyRequests, "Too many requests"}
 	case fault.CodeUnavailable:

@@ -58,6 +58,9 @@ func Header(w http.ResponseWriter, mediaType string) {
 	h.Set("Cache-Control", "no-store")
 }
 
+// Continue has the token that continues a list.
+const Continue = "Oscarfed-Continue"
+
 // IfMatch binds a change to a revision.
 const IfMatch = "If-Match"
 

@@ -1,0 +1,60 @@
+package client_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+)
+
+// TestPagesAreFollowed until one names no next one, or fails; a caller may stop before.
+func TestPagesAreFollowed(t *testing.T) {
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.RequestURI())
+		page := map[string]int{"": 0, "1": 1, "2": 2}[r.URL.Query().Get("continue")]
+		if page == 2 && r.URL.Query().Get("owner") == "gone" {
+			w.Header().Set("Content-Type", v1.ProblemType)
+			w.WriteHeader(http.StatusGone)
+			_ = json.NewEncoder(w).Encode(v1.Problem{Code: v1.CodeExpired, Status: http.StatusGone})
+			return
+		}
+		if page < 2 {
+			w.Header().Set("Oscarfed-Continue", fmt.Sprint(page+1))
+		}
+		_ = json.NewEncoder(w).Encode([]v1.Federation{{GroupID: fmt.Sprint(2 * page)}, {GroupID: fmt.Sprint(2*page + 1)}})
+	}))
+	defer server.Close()
+	c, err := client.New(client.Config{Endpoint: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(q client.ListQuery, most int) (got string, err error) {
+		for f, err := range c.FederationPages(t.Context(), q) {
+			if err != nil {
+				return got, err
+			}
+			if got += f.GroupID; len(got) == most {
+				break
+			}
+		}
+		return got, nil
+	}
+	if got, err := read(client.ListQuery{Limit: 2, Label: "a=b", Phases: []string{"ready"}}, 0); got != "012345" || err != nil {
+		t.Errorf("%s, %v", got, err)
+	}
+	if want := "/system/federations?continue=2&label=a%3Db&limit=2&phase=ready"; asked[2] != want {
+		t.Errorf("asked for %s, want %s", asked[2], want)
+	}
+	if got, err := read(client.ListQuery{Owner: "gone"}, 0); got != "0123" || err == nil {
+		t.Errorf("%s, %v", got, err)
+	}
+	asked = nil
+	if got, err := read(client.ListQuery{}, 1); got != "0" || err != nil || len(asked) != 1 {
+		t.Errorf("%s, %v, %d requests", got, err, len(asked))
+	}
+}

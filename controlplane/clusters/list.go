@@ -1,0 +1,111 @@
+package clusters
+
+import (
+	"context"
+
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/listing"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+)
+
+// List lists what is registered, by id. Each page is as the store was at the revision of the first
+// one, but for the streams of the clusters and the progress of removals, which are of now. The
+// phases of the query are the states of clusters.
+func (c *Controller) List(ctx context.Context, caller identity.Caller, q listing.Query) (*listing.Page[*Cluster], error) {
+	if err := c.gate.Fresh(ctx); err != nil {
+		return nil, err
+	}
+	var revision int64
+	var epoch string
+	c.state.Read(func(v *view.View) { revision, epoch = v.Revision, v.Epoch() })
+	at, err := c.tokens.Begin(caller, &q, 1, revision, epoch)
+	if err != nil {
+		return nil, err
+	}
+	s := &clusterScan{c: c, caller: caller, q: q, reader: c.state.At(at.Revision), after: at.After[0]}
+	crossing := func(err error) error {
+		if err == nil {
+			return nil
+		}
+		return c.tokens.Crossing(err, caller, &q, at)
+	}
+	if q.Limit == 0 {
+		return &listing.Page[*Cluster]{Each: func(fn func(*Cluster) error) error { return s.each(ctx, fn, crossing) }}, nil
+	}
+	found, more, err := listing.Fill(q.Limit, s.next)
+	if err != nil {
+		return nil, crossing(err)
+	}
+	page := listing.PageOf(found...)
+	if more {
+		page.Next = c.tokens.Make(caller, &q, listing.Position{Revision: at.Revision, Epoch: at.Epoch, After: []string{found[len(found)-1].ClusterID}})
+	}
+	return page, nil
+}
+
+// clusterScan goes through the clusters of a query.
+type clusterScan struct {
+	c      *Controller
+	caller identity.Caller
+	q      listing.Query
+	reader *view.PastReader
+	after  string
+}
+
+// clustersAtOnce is how many are rendered while the state is locked.
+const clustersAtOnce = 128
+
+// next shows the next clusters, most of them at most, and says whether the list ends there.
+func (s *clusterScan) next(most int) (found []*Cluster, end bool, err error) {
+	left := clustersAtOnce
+	err = s.reader.Read(func(p *view.Past) {
+		for id := range p.Clusters(s.after) {
+			if left == 0 || len(found) == most {
+				return
+			}
+			left--
+			s.after = id
+			if one := s.c.Show(p, id, s.caller); one != nil && s.q.MatchesLabels(one.Labels) && s.q.MatchesPhase(one.State) &&
+				(s.q.ClusterID == "" || s.q.ClusterID == id) {
+				found = append(found, one)
+			}
+		}
+		end = true
+	})
+	return found, end, err
+}
+
+// each calls fn with every cluster of the query.
+func (s *clusterScan) each(ctx context.Context, fn func(*Cluster) error, crossing func(error) error) error {
+	for end := false; !end; {
+		var found []*Cluster
+		var err error
+		if found, end, err = s.next(clustersAtOnce); err != nil {
+			return crossing(err)
+		}
+		for _, one := range found {
+			if err := fn(one); err != nil {
+				return err
+			}
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// Show is a cluster as it was, for a caller; nil when it was not registered.
+func (c *Controller) Show(p *view.Past, id string, caller identity.Caller) *Cluster {
+	v := p.ViewOfCluster(id)
+	reg, ok := v.Clusters.Lookup(id)
+	if !ok {
+		return nil
+	}
+	out := showCluster(v, reg, c.streamOf)
+	if reg.Rec.Removal != nil {
+		out.Removal = showRemoval(p.Now, reg.Rec)
+	}
+	out = out.shownTo(caller)
+	return &out
+}
