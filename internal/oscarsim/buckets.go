@@ -1,6 +1,7 @@
 package oscarsim
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -73,7 +74,11 @@ func (s *Sim) listBuckets(c *call) {
 		if !s.ownsBucket(c, name) {
 			continue
 		}
-		info := s.bucketInfo(name, "")
+		owner := ""
+		if c.user != nil {
+			owner = c.user.Subject
+		}
+		info := s.bucketInfo(name, owner)
 		info.Owner = info.Metadata["owner"]
 		delete(info.Metadata, "owner")
 		list = append(list, info)
@@ -158,11 +163,12 @@ func (s *Sim) createBucket(c *call) {
 	b.tags = map[string]string{"owner": "oscar", "owner_name": c.ownerName()}
 	if c.user != nil {
 		b.tags["owner"] = c.user.Subject
+		_ = s.minio.setPolicies(name, c.user.Subject, cmp.Or(in.Visibility, "private")) // he is a user of MinIO
 	}
 	c.code(http.StatusCreated)
 }
 
-// updateBucket changes nothing for the administrator's buckets, which have no policies.
+// updateBucket changes who may see a user's bucket; the administrator's have no policies.
 func (s *Sim) updateBucket(c *call) {
 	var in bucketInfo
 	if err := wire.JSON(c.body, &in); err != nil {
@@ -180,6 +186,10 @@ func (s *Sim) updateBucket(c *call) {
 	case strings.EqualFold(b.tags["service"], "true"):
 		c.text(http.StatusForbidden, "Forbidden action: A bucket from a service can't be modified\n")
 	default:
+		if c.user != nil && in.Visibility != "" {
+			s.minio.dropPolicies(in.Name)
+			_ = s.minio.setPolicies(in.Name, c.user.Subject, in.Visibility) // he is a user of MinIO
+		}
 		c.code(http.StatusNoContent)
 	}
 }
@@ -198,5 +208,8 @@ func (s *Sim) deleteBucket(c *call) {
 		return
 	}
 	delete(s.minio.buckets, name)
+	if c.user != nil {
+		s.minio.dropPolicies(name)
+	}
 	c.code(http.StatusNoContent)
 }

@@ -15,7 +15,7 @@
 //
 // Its MinIO takes no connections, but for the health check when a test gives it an address (Config.MinIO).
 //
-// Left out: Kueue, Knative (POST /run is 404), exposed services, quotas, metrics, KServe,
+// Left out: Kueue, Knative (POST /run is 404), exposed services, what quotas and metrics measure, KServe,
 // presigned URLs, the Manager's own log, changes through /system/federation and the dashboard: their paths answer 404, their keys are dropped. Jobs do not run by themselves:
 // they stay Pending until a test or /_sim/ says otherwise.
 package oscarsim

@@ -95,6 +95,13 @@ func (m *minio) visibility(bucket, owner string) string {
 	return ""
 }
 
+// dropPolicies takes a bucket out of all policies.
+func (m *minio) dropPolicies(bucket string) {
+	for name, buckets := range m.policies {
+		m.policies[name] = slices.DeleteFunc(buckets, func(b string) bool { return b == bucket })
+	}
+}
+
 // setPolicies is what a PUT does for each bucket that is new to the definition. It writes the owner's policy and then
 // fails to attach it, since neither the administrator nor the groups exist in MinIO without OIDC. For a user it works.
 func (m *minio) setPolicies(bucket, owner, visibility string) error {

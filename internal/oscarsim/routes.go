@@ -25,6 +25,9 @@ const (
 	OpBucketCreate Op = "bucket_create"
 	OpBucketUpdate Op = "bucket_update"
 	OpBucketDelete Op = "bucket_delete"
+	OpPresign      Op = "presign"
+	OpUsage        Op = "usage" // quotas and metrics
+	OpQuotaUpdate  Op = "quota_update"
 	OpVolumes      Op = "volumes" // list and get
 	OpVolumeCreate Op = "volume_create"
 	OpVolumeDelete Op = "volume_delete"
@@ -42,7 +45,7 @@ const (
 // mutates reports whether requests of that operation are in the log.
 func mutates(op Op) bool {
 	switch op {
-	case OpCreate, OpUpdate, OpDelete, OpJob, OpConfigUpdate, OpBucketCreate, OpBucketUpdate, OpBucketDelete, OpVolumeCreate, OpVolumeDelete, OpLogsDelete:
+	case OpCreate, OpUpdate, OpDelete, OpJob, OpConfigUpdate, OpBucketCreate, OpBucketUpdate, OpBucketDelete, OpQuotaUpdate, OpVolumeCreate, OpVolumeDelete, OpLogsDelete:
 		return true
 	}
 	return false
@@ -102,6 +105,14 @@ func (s *Sim) table() []route {
 		api(post, "/system/volumes", OpVolumeCreate, 3, s.createVolume),
 		api(get, "/system/volumes/:volume", OpVolumes, 2, s.getVolume),
 		api(del, "/system/volumes/:volume", OpVolumeDelete, 2, s.deleteVolume),
+		api(post, "/system/buckets/:bucket/presign", OpPresign, 0, s.presign),
+		api(get, "/system/quotas/user", OpUsage, 2, s.ownQuotas),
+		api(get, "/system/quotas/user/:user", OpUsage, 2, s.userQuotas),
+		api(put, "/system/quotas/user/:user", OpQuotaUpdate, 2, s.updateQuotas),
+		api(get, "/system/metrics", OpUsage, 3, s.metricsSummary),
+		api(get, "/system/metrics/breakdown", OpUsage, 3, s.metricsBreakdown),
+		api(get, "/system/metrics/:service", OpUsage, 3, s.serviceMetrics),
+		api(get, "/system/logs", OpLogs, 4, s.managerLog),
 		api(get, "/system/logs/:service", OpLogs, 4, s.jobs),
 		api(del, "/system/logs/:service", OpLogsDelete, 4, s.deleteJobs),
 		api(get, "/system/logs/:service/:job", OpLogs, 5, s.jobOutput),

@@ -105,6 +105,24 @@ func TestWhatAUserHasAtTheOSCARs(t *testing.T) {
 			}
 		})
 
+		step(t, "links, quotas and usage", func(t *testing.T) {
+			for _, q := range []struct{ method, path, body, cluster, says string }{
+				{http.MethodPost, "/system/buckets/herbucket/presign?cluster_id=" + b, `{"object_key":"x","operation":"upload"}`, b, `"method":"PUT"`},
+				{http.MethodGet, "/system/quotas/user?cluster_id=" + c, "", c, `"user_id":"` + ann + `"`},
+				{http.MethodGet, "/system/metrics", "", a, `"services_count_total":1`},
+				{http.MethodGet, "/system/metrics/breakdown?group_by=service&format=csv", "", a, "key"},
+				{http.MethodGet, "/system/metrics/" + names[1], "", b, `"service_name":"` + names[1] + `"`},
+			} {
+				status, header, text := w.Raw(q.method, q.path, q.body, hers)
+				if status != 200 || header.Get("Oscarfed-Cluster") != q.cluster || !strings.Contains(text, q.says) {
+					t.Errorf("%s: %d of %s: %s", q.path, status, header.Get("Oscarfed-Cluster"), text)
+				}
+			}
+			if status, _, text := w.Raw(http.MethodGet, "/system/quotas/user/bob", "", hers); status != 403 || text != "forbidden" {
+				t.Errorf("another's quotas: %d %s", status, text)
+			}
+		})
+
 		step(t, "names that lead elsewhere", func(t *testing.T) {
 			for _, name := range []string{"..%2fservices", "a%2fb", "%2e%2e", "a%00", "a%0d%0ab", "a,b", "..%252f"} {
 				if status, header, text := w.Raw(http.MethodDelete, "/system/buckets/"+name, "", hers); status != 404 || header.Get("Oscarfed-Cluster") != "" {

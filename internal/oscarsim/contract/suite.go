@@ -60,8 +60,10 @@ func Run(t *testing.T, target Target) {
 	t.Run("refusals", s.refusals)
 	t.Run("life", s.life)
 	t.Run("jobs", s.jobs)
+	t.Run("buckets and usage", s.usage)
 	if s.Token != "" {
 		t.Run("users", s.users)
+		t.Run("buckets and usage of a user", s.usersUsage)
 	}
 	t.Run("events", s.events)
 	t.Run("detach", s.detach)
