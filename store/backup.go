@@ -33,6 +33,9 @@ var errDamaged = errors.New("the hash at its end is not that of what was receive
 // its owner alone; one that is there is replaced. It takes as long as ctx allows,
 // and writes nothing to etcd.
 func (s *Store) Backup(ctx context.Context, path string) (b Backup, err error) {
+	if err := replaceable(path); err != nil {
+		return b, err
+	}
 	view, err := s.Read(ctx)
 	if err != nil {
 		return b, err
@@ -70,6 +73,21 @@ func (s *Store) Backup(ctx context.Context, path string) (b Backup, err error) {
 		return b, fmt.Errorf("backup: %w", err)
 	}
 	return b, syncDir(filepath.Dir(path))
+}
+
+// replaceable refuses what is no regular file: to rename a file over a device, a pipe or a link would
+// replace it.
+func replaceable(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("backup: %w", err)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("backup: %s is not a regular file; name another one, or - for standard output", path)
+	}
+	return nil
 }
 
 // syncDir makes the names in a directory survive a crash of the machine.

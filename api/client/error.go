@@ -63,6 +63,9 @@ func answerError(method, path string, resp *http.Response, body []byte) *Error {
 		Instance:  path,
 		RequestID: resp.Header.Get("X-Request-ID"),
 	}
+	if resp.StatusCode < 500 && media != "application/json" {
+		e.Problem.Title = "No control plane answers here: the answer is " + strings.TrimSpace(resp.Status) + " of another server"
+	}
 	return e
 }
 

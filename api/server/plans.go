@@ -33,7 +33,7 @@ func (s *Server) planService(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if req.Service, err = parseService(r, body); err != nil {
+	if req.Service, err = parseService(w, r, body); err != nil {
 		return err
 	}
 	if req.Service.ClusterID == "" {

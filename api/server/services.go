@@ -90,7 +90,7 @@ func (s *Server) createService(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	service, err := parseService(r, body)
+	service, err := parseService(w, r, body)
 	if err != nil {
 		return err
 	}

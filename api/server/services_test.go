@@ -197,6 +197,20 @@ func TestDeleteOrdersAreExact(t *testing.T) {
 	}
 }
 
+// A definition with federaton: became a service of one cluster without a word.
+func TestAKeyThatNothingKnowsIsWarnedOf(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"name":"a","image":"i","script":"s","federaton":{}}`: `299 oscarfed "federaton is not known and has no effect; did you mean \"federation\"?"`,
+		`{"name":"a","image":"i","script":"s","vo":"v"}`:       "",
+	} {
+		f := example()
+		resp := newClient(t, &fake{federation: &f}).do("POST", "/system/services", body)
+		if got := resp.Header.Get("Warning"); got != want {
+			t.Errorf("%s: %d, warning %q, want %q", body, resp.StatusCode, got, want)
+		}
+	}
+}
+
 func parse(t testing.TB, body string) *oscar.Service {
 	t.Helper()
 	s, violations := oscar.ParseService([]byte(body))

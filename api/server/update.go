@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/server/respond"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/internal/suggest"
 )
 
 // updateWait is how long PUT /system/services waits until the change is applied
@@ -37,7 +39,7 @@ func (s *Server) updateService(w http.ResponseWriter, r *http.Request) error {
 	if err := p.err(); err != nil {
 		return err
 	}
-	if req.Service, err = parseService(r, body); err != nil {
+	if req.Service, err = parseService(w, r, body); err != nil {
 		return err
 	}
 	if req.Service.ClusterID == "" {
@@ -117,13 +119,28 @@ func replayed(h http.Header, yes bool) {
 }
 
 // parseService reads a service definition.
-func parseService(r *http.Request, body []byte) (*oscar.Service, error) {
+func parseService(w http.ResponseWriter, r *http.Request, body []byte) (*oscar.Service, error) {
 	respond.StateOf(r).Noun = "service"
 	service, violations := readService(body)
 	if len(violations) > 0 {
 		return nil, respond.Invalid(oscar.LimitViolations(violations)...)
 	}
+	warnOfUnknown(w.Header(), service)
 	return service, nil
+}
+
+// maxWarnings is of how many keys an answer warns.
+const maxWarnings = 10
+
+// warnOfUnknown names the keys of a definition that have no effect, since nothing knows them.
+func warnOfUnknown(h http.Header, service *oscar.Service) {
+	for i, u := range oscar.UnknownKeys(service) {
+		if i == maxWarnings {
+			break
+		}
+		text := u.Path + " is not known and has no effect" + suggest.Words(u.Key, u.Known)
+		h.Add("Warning", "299 oscarfed "+strconv.QuoteToASCII(text))
+	}
 }
 
 // readService reads a definition, or returns all violations of one that is readable but for some

@@ -19,7 +19,7 @@ import (
 
 // Backup is the configuration of the command backup.
 type Backup struct {
-	File string `arg:"" type:"path" help:"Where the backup goes; one that is there is replaced."`
+	File string `arg:"" help:"Where the backup goes; one that is there is replaced, and - is standard output."`
 	Etcd `embed:""`
 	// Authority signs root's certificate for the moment; a file with one may be given instead.
 	Authority string `name:"etcd-authority" placeholder:"DIR" help:"Authority of etcd's users: root's certificate is signed for this moment. Default pki in --data-dir, where the embedded etcd has users."`
@@ -84,12 +84,35 @@ func RunBackup(ctx context.Context, cfg Backup, log *slog.Logger, out io.Writer)
 		return err
 	}
 	defer closeStore(st, log)
+	if cfg.File == "-" {
+		return backupTo(ctx, st, out)
+	}
 	b, err := st.Backup(ctx, cfg.File)
 	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(out, "%s: %d bytes, revision %d, etcd %s\nThe control plane's key is not in it: keep a copy of identity.age, in another place, and of pki where etcd has users.\n",
 		cfg.File, b.Bytes, b.Revision, b.Version)
+	return err
+}
+
+// backupTo writes a backup once it is known to be whole.
+func backupTo(ctx context.Context, st *store.Store, out io.Writer) (err error) {
+	dir, err := os.MkdirTemp("", "oscarfed-backup-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	path := filepath.Join(dir, "backup")
+	if _, err := st.Backup(ctx, path); err != nil {
+		return err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // it is only read
+	_, err = io.Copy(out, f)
 	return err
 }
 

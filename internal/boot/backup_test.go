@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/oscarfed/oscarfed/controlplane/gate"
@@ -51,6 +52,45 @@ func backedUpFrom(t *testing.T, cfg embedded.Config, before func(*store.Store)) 
 		t.Errorf("left behind: %v %v", left, err)
 	}
 	return st, file
+}
+
+// A backup to /dev/full replaced the device, one to a link replaced the link, and - was a file.
+func TestABackupReplacesRegularFilesAlone(t *testing.T) {
+	server := storetest.Start(t, embedded.Config{})
+	dir := t.TempDir()
+	target, link, pipe := filepath.Join(dir, "target"), filepath.Join(dir, "link"), filepath.Join(dir, "pipe")
+	if err := errors.Join(os.WriteFile(target, []byte("kept"), 0o600), os.Symlink(target, link), syscall.Mkfifo(pipe, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{os.DevNull, link, pipe, dir} {
+		before, err := os.Lstat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out, errs bytes.Buffer
+		status := BackupMain(t.Context(), []string{"--etcd-endpoints", server.Endpoint(), file}, nil, &out, &errs)
+		if status == exitDone || !strings.Contains(errs.String(), "not a regular file") {
+			t.Errorf("%s: status %d: %s", file, status, errs.String())
+		}
+		if after, err := os.Lstat(file); err != nil || after.Mode() != before.Mode() {
+			t.Errorf("%s was %s, and is %v, %v", file, before.Mode(), after, err)
+		}
+	}
+	t.Chdir(dir)
+	var out, errs bytes.Buffer
+	if status := BackupMain(t.Context(), []string{"--etcd-endpoints", server.Endpoint(), "-"}, nil, &out, &errs); status != exitDone {
+		t.Fatalf("status %d: %s", status, errs.String())
+	}
+	if _, err := os.Lstat("-"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("there is a file -: %v", err)
+	}
+	copied := filepath.Join(dir, "copy")
+	if err := os.WriteFile(copied, out.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.CheckBackup(copied); err != nil {
+		t.Error(err)
+	}
 }
 
 func restored(t *testing.T, args ...string) (*store.Store, string) {

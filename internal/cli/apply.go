@@ -17,6 +17,7 @@ import (
 )
 
 type applyCmd struct {
+	Strict         bool
 	File           string
 	Plan           string
 	Cluster        string
@@ -38,6 +39,7 @@ func newApplyCmd(a *app) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.Run(cmd.Context(), a) },
 	}
 	f := flagsOf(cmd)
+	f.BoolVar(&c.Strict, "strict", false, "Refuse a definition with keys that nothing knows, instead of a warning.")
 	f.text(&c.File, "file", "f", "", "FILE", "The FDL; - reads it from standard input.")
 	f.text(&c.Plan, "plan", "", "", "FILE", "A file that plan --out wrote: does exactly that, or refuses with status 6 and writes nothing.")
 	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the coordinator, when the FDL names none.")
@@ -62,6 +64,9 @@ func (c *applyCmd) Run(ctx context.Context, a *app) error {
 	}
 	services, err := readServices(c.File, c.Cluster, a.stdin)
 	if err != nil {
+		return err
+	}
+	if err := a.warnOfUnknown(services, c.Strict); err != nil {
 		return err
 	}
 	if c.IdempotencyKey != "" && len(services) > 1 {

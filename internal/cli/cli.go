@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oscarfed/oscarfed/api/client"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 	"github.com/oscarfed/oscarfed/internal/cli/settings"
@@ -77,7 +79,24 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		err = exit.Errorf(exit.InProgress, "interrupted (%w); what the control plane has begun goes on", context.Cause(ctx))
 	}
 	output.Failure(stderr, a.form, err)
+	a.sayCredentials(err)
 	return exit.StatusOf(err)
+}
+
+// sayCredentials says of a call that was not let in what was wrong with its credentials.
+func (a *app) sayCredentials(err error) {
+	e, ok := errors.AsType[*client.Error](err)
+	if !ok || e.Code() != v1.CodeUnauthenticated || a.form.Encoded() {
+		return
+	}
+	switch c := a.connection; {
+	case c.TokenFile != "":
+		a.sayf("  the token in %s was refused: it may have expired, or be of an issuer that %s does not trust", c.TokenFile, c.Endpoint)
+	case c.PasswordFile != "":
+		a.sayf("  the password in %s was refused: it is not that of user %q at %s", c.PasswordFile, c.User, c.Endpoint)
+	default:
+		a.sayf("  give --user and --password-file, --token-file, or a context in the configuration file")
+	}
 }
 
 // wayOut says where a command line that was not understood is explained.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -91,6 +92,35 @@ func TestInterruptedWatchIsDone(t *testing.T) {
 	status := Run(ctx, []string{"--endpoint", server.URL, "get", "replicas", "a", "--watch", "-o", "json"}, strings.NewReader(""), stdout, &stderr)
 	if status != exit.Done || stderr.Len() != 0 {
 		t.Fatalf("status %d, want %d: %s", status, exit.Done, &stderr)
+	}
+}
+
+// TestAJobListThatIsWatchedPrintsEachStateOnce: a state came again with each write of the job's record.
+func TestAJobListThatIsWatchedPrintsEachStateOnce(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	job := func(state string, changed int) string {
+		return fmt.Sprintf("event: job\nid: %d\ndata: {\"id\":\"j1\",\"state\":%q,\"changed_at\":\"2026-11-20T13:04:%02d.120Z\"}\n\n", changed, state, changed)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, job("queued", 1)+job("queued", 2)+job("assigned", 3)+job("assigned", 4)+job("succeeded", 5))
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			t.Error(err)
+		}
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	var lines, stderr bytes.Buffer
+	stdout := writerFunc(func(p []byte) (int, error) {
+		if bytes.Contains(p, []byte("succeeded")) {
+			interrupt(errors.New("somebody pressed a key"))
+		}
+		return lines.Write(p)
+	})
+	status := Run(ctx, []string{"--endpoint", server.URL, "job", "list", "-w"}, strings.NewReader(""), stdout, &stderr)
+	if status != exit.Done || strings.Count(lines.String(), "queued") != 1 || strings.Count(lines.String(), "assigned") != 1 {
+		t.Fatalf("status %d: %s%s", status, &lines, &stderr)
 	}
 }
 

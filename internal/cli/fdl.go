@@ -11,6 +11,7 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/settings"
+	"github.com/oscarfed/oscarfed/internal/suggest"
 )
 
 // stdinName is the file name that means standard input.
@@ -44,6 +45,24 @@ func readFDL(path string, stdin io.Reader) ([]*oscar.Service, error) {
 		services = append(services, f.Service)
 	}
 	return services, nil
+}
+
+// warnOfUnknown names the keys that have no effect, since nothing knows them: an error when strict.
+func (a *app) warnOfUnknown(services []*oscar.Service, strict bool) error {
+	var violations []oscar.Violation
+	for _, s := range services {
+		for _, u := range oscar.UnknownKeys(s) {
+			text := "nothing knows this key, and it has no effect" + suggest.Words(u.Key, u.Known)
+			violations = append(violations, oscar.Violation{Path: s.Name + ": " + u.Path, Message: text})
+			if !strict {
+				a.sayf("warning: %s: %s: %s", s.Name, u.Path, text)
+			}
+		}
+	}
+	if strict && len(violations) > 0 {
+		return invalidFDL(violations)
+	}
+	return nil
 }
 
 func inlineScript(script, fdl string) (string, error) {

@@ -95,7 +95,11 @@ func (c *rollbackCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return c.run(ctx, a, api, changeOf{service: c.Service, cluster: c.Cluster,
+	before, err := api.Replicas(ctx, c.Service, c.Cluster)
+	if err != nil {
+		return err
+	}
+	return c.run(ctx, a, api, changeOf{service: c.Service, cluster: c.Cluster, generation: before.Generation,
 		send: func(opts client.ChangeOptions) (*v1.Replicas, error) { return api.Rollback(ctx, c.Service, c.To, opts) }})
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -267,6 +268,9 @@ func (c *jobListCmd) Run(ctx context.Context, a *app) error {
 	})
 }
 
+// ageColumn is the one that changes by itself.
+const ageColumn = 5
+
 func jobColumns() []string {
 	return []string{"JOB", "SERVICE", "STATE", "PLACE", "ATTEMPT", "AGE", "REASON"}
 }
@@ -281,6 +285,7 @@ func jobRow(j *v1.Job, now time.Time) []string {
 func watchJobs(ctx context.Context, a *app, api *client.Client, q client.JobQuery) error {
 	rows := newRowLog(a.stdout)
 	begun := false
+	shown := map[string]string{} // of each job, all but its age
 	err := api.WatchJobs(ctx, q, client.JobWatchOptions{
 		Broken: func(err error) { a.sayf("the connection is lost, trying again: %v", err) },
 	}, func(j *v1.Job, _ int64) error {
@@ -298,6 +303,11 @@ func watchJobs(ctx context.Context, a *app, api *client.Client, q client.JobQuer
 		for i := range row {
 			row[i] = output.Printable(row[i])
 		}
+		state := strings.Join(append(slices.Clone(row[:ageColumn]), row[ageColumn+1:]...), "\t")
+		if shown[j.ID] == state {
+			return nil
+		}
+		shown[j.ID] = state
 		return rows.write(row)
 	})
 	if ctx.Err() != nil {

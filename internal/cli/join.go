@@ -32,6 +32,9 @@ type clusterJoinCmd struct {
 	Kubeconfig    string
 	Kubernetes    string
 	ReplaceKey    bool
+
+	// registered says that this command registered the cluster.
+	registered bool
 }
 
 func newClusterJoinCmd(a *app) *cobra.Command {
@@ -95,7 +98,7 @@ func (c *clusterJoinCmd) Run(ctx context.Context, a *app) error {
 	}
 	token, err := api.IssueJoin(ctx, c.ID, v1.JoinRequest{ReplaceKey: c.ReplaceKey})
 	if err != nil {
-		return err
+		return errors.Join(err, c.unregister(ctx, api))
 	}
 	order.JoinToken = *token
 	order.Command = order.command(reg.Endpoint, c.kubernetesFlags())
@@ -150,6 +153,7 @@ func (c *clusterJoinCmd) register(ctx context.Context, api *client.Client) (*v1.
 			ClusterID: c.ID, Endpoint: c.OscarEndpoint, SSLVerify: new(c.SSLVerify), Labels: c.Label, AllowedGroups: c.AllowedGroup,
 		})
 		if e, ok := errors.AsType[*client.Error](err); !ok || e.Code() != v1.CodeAlreadyExists {
+			c.registered = err == nil
 			return reg, err
 		}
 	}
@@ -158,6 +162,18 @@ func (c *clusterJoinCmd) register(ctx context.Context, api *client.Client) (*v1.
 		return nil, exit.Errorf(exit.Conflict, "cluster %q is registered with the address %s; leave the address out, or change the registration first", c.ID, reg.Endpoint)
 	}
 	return reg, err
+}
+
+// unregister takes back what register has made: a command that was refused leaves nothing. Where
+// the outcome is not known the registration stays, as the token may have been given out.
+func (c *clusterJoinCmd) unregister(ctx context.Context, api *client.Client) error {
+	if !c.registered {
+		return nil
+	}
+	if _, err := api.RemoveCluster(ctx, c.ID, client.RemoveClusterOptions{}); err != nil {
+		return fmt.Errorf("the cluster stays registered; oscarfed cluster remove %s ends that: %w", c.ID, err)
+	}
+	return nil
 }
 
 // joinable refuses an address that no syncer joins at.

@@ -16,6 +16,7 @@ import (
 )
 
 type planCmd struct {
+	Strict     bool
 	File       string
 	Cluster    string
 	Deployment string
@@ -34,6 +35,7 @@ func newPlanCmd(a *app) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.Run(cmd.Context(), a) },
 	}
 	f := flagsOf(cmd)
+	f.BoolVar(&c.Strict, "strict", false, "Refuse a definition with keys that nothing knows, instead of a warning.")
 	f.text(&c.File, "file", "f", "", "FILE", "The FDL; - reads it from standard input.")
 	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the coordinator, when the FDL names none.")
 	f.text(&c.Deployment, "deployment", "", "", "WORD", "As of apply: transactional or best-effort. Overrides the FDL of a creation.")
@@ -47,6 +49,9 @@ func newPlanCmd(a *app) *cobra.Command {
 func (c *planCmd) Run(ctx context.Context, a *app) error {
 	services, err := readServices(c.File, c.Cluster, a.stdin)
 	if err != nil {
+		return err
+	}
+	if err := a.warnOfUnknown(services, c.Strict); err != nil {
 		return err
 	}
 	api, err := a.dial()
@@ -133,10 +138,17 @@ func placedTwice(plans []*v1.Plan) (places []string) {
 	return places
 }
 
+// planSummary counts the services on the clusters: a line of the tables each.
 func planSummary(plans []*v1.Plan) string {
 	n := map[string]int{}
 	for _, p := range plans {
-		n[p.Action]++
+		for _, r := range p.Replicas {
+			n[r.Action]++
+		}
 	}
-	return fmt.Sprintf("%s to create, %d to change, %d unchanged", count(n[v1.PlanCreate], "service"), n[v1.PlanChange], n[v1.PlanNone])
+	text := fmt.Sprintf("%s to create, %d to change", count(n["create"], "service"), n["update"])
+	if n["remove"] > 0 {
+		text += fmt.Sprintf(", %d to remove", n["remove"])
+	}
+	return text + fmt.Sprintf(", %d unchanged", n["none"])
 }

@@ -45,7 +45,7 @@ func showPlan(w io.Writer, p *v1.Plan) error {
 	}
 	t := output.NewTable("CLUSTER", "SERVICE", "ACTION", "VOTES", "QUEUE", "WHY")
 	for _, r := range p.Replicas {
-		t.Row(r.ClusterID, r.ServiceName, r.Action, output.YesNo(r.Votes), strconv.FormatInt(r.DelayS, 10)+"s", strings.Join(r.Reasons, "; "))
+		t.Row(r.ClusterID, r.ServiceName, r.Action, voteText(r.Votes), strconv.FormatInt(r.DelayS, 10)+"s", strings.Join(r.Reasons, "; "))
 	}
 	if err := t.Write(w); err != nil {
 		return err
@@ -67,6 +67,14 @@ func showPlan(w io.Writer, p *v1.Plan) error {
 		say(0, "warning: %s", warningLine(warning))
 	}
 	return nil
+}
+
+// voteText says what became of a cluster's vote: a plan asks nobody, so that it writes nothing.
+func voteText(votes bool) string {
+	if votes {
+		return "not asked"
+	}
+	return "no"
 }
 
 func planHeadline(p *v1.Plan) string {

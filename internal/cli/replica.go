@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -10,6 +11,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/suggest"
 )
 
 type replicaAddCmd struct {
@@ -106,6 +108,7 @@ func (c *replicaRemoveCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	c.leaving = members
 	return c.members(ctx, a, c.Service, c.Cluster, func(api *client.Client, opts client.ChangeOptions) (*v1.Replicas, error) {
 		opts.Data, opts.Jobs = c.Data, c.Jobs
 		if c.All {
@@ -117,6 +120,8 @@ func (c *replicaRemoveCmd) Run(ctx context.Context, a *app) error {
 
 // change are the flags of both commands.
 type change struct {
+	// leaving are the members that are to go; each must be one of the federation.
+	leaving []oscar.Member
 	waiting
 	IfMatch int64
 }
@@ -141,6 +146,9 @@ func (c change) members(ctx context.Context, a *app, service, cluster string, se
 	if err != nil {
 		return err
 	}
+	if err := c.checkLeaving(ctx, api, before); err != nil {
+		return err
+	}
 	return c.run(ctx, a, api, changeOf{
 		service: service, cluster: cluster, generation: before.Generation,
 		send: func(opts client.ChangeOptions) (*v1.Replicas, error) {
@@ -148,6 +156,31 @@ func (c change) members(ctx context.Context, a *app, service, cluster string, se
 			return send(api, opts)
 		},
 	})
+}
+
+// checkLeaving refuses the removal of what is no member: a name that was mistyped would be done at once.
+func (c change) checkLeaving(ctx context.Context, api *client.Client, before *v1.Replicas) error {
+	if len(c.leaving) == 0 {
+		return nil
+	}
+	f, err := api.Federation(ctx, before.UID)
+	if exit.StatusOf(err) == exit.NotFound {
+		return nil // it is going: the control plane says so
+	}
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, r := range f.Replicas {
+		names = append(names, address(r))
+	}
+	for _, m := range c.leaving {
+		if name := m.Key().String(); !slices.Contains(names, name) {
+			return exit.Errorf(exit.NotFound, "%s is no member of federation %s%s; its members: %s",
+				name, f.GroupID, suggest.Words(name, names), strings.Join(names, ", "))
+		}
+	}
+	return nil
 }
 
 // membersOf reads members as they are named on the command line.

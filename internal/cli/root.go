@@ -10,7 +10,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/settings"
-	"github.com/oscarfed/oscarfed/internal/cli/suggest"
+	"github.com/oscarfed/oscarfed/internal/suggest"
 	"github.com/oscarfed/oscarfed/internal/version"
 )
 

@@ -118,8 +118,8 @@ func TestPlansAreAppliedAsTheyWereShown(t *testing.T) {
 	s := newShell(t, w)
 	out, errs := s.nothing(0, "plan", "-f", s.path("fdl.yaml"), "--out", s.path("plan.json"))
 	wants(t, out, `^grayifyr0: create federation grayifyr0, mesh over 2 clusters, transactional$`,
-		`^oscar-cluster-b +grayifyr1 +create +yes +0s +member of a new federation$`, `^  \+ oscar-cluster-a/grayifyr0 lists oscar-cluster-b/grayifyr1$`)
-	wants(t, errs, `^2 services to create, 0 to change, 0 unchanged; nothing is written$`, `holds secrets \(grayifyr0: environment.secrets.KEY\)`)
+		`^oscar-cluster-b +grayifyr1 +create +not asked +0s +member of a new federation$`, `^  \+ oscar-cluster-a/grayifyr0 lists oscar-cluster-b/grayifyr1$`)
+	wants(t, errs, `^3 services to create, 0 to change, 0 unchanged; nothing is written$`, `holds secrets \(grayifyr0: environment.secrets.KEY\)`)
 	if info, err := os.Stat(s.path("plan.json")); err != nil || info.Mode().Perm() != 0o600 {
 		t.Error(info, err)
 	}

@@ -49,7 +49,7 @@ func ProblemLines(p v1.Problem) []string {
 	if len(p.Clusters) > 0 {
 		lines = append(lines, "  it could be on: "+strings.Join(p.Clusters, ", ")+"; choose with --cluster")
 	}
-	if hint := problemHint(p.Code); hint != "" {
+	if hint := problemHint(p); hint != "" {
 		lines = append(lines, "  "+hint)
 	}
 	if p.RequestID != "" && p.Code != v1.CodeInvalid {
@@ -94,10 +94,12 @@ func causeText(c v1.Cause) string {
 	return text
 }
 
-func problemHint(code string) string {
-	switch code {
-	case v1.CodeUnauthenticated:
-		return "give --user and --password-file, --token-file, or a context in the configuration file"
+func problemHint(p v1.Problem) string {
+	switch p.Code {
+	case v1.CodeForbidden:
+		if strings.HasPrefix(p.Instance, "/system/audit") {
+			return "the audit of all federations is for the administrator; oscarfed history SERVICE shows who changed a service of yours"
+		}
 	case v1.CodeUnknownOutcome:
 		return "the work goes on; oscarfed describe shows where it stands"
 	}

@@ -26,6 +26,9 @@ const (
 	FormYAML  Form = "yaml"
 )
 
+// Encoded says whether the form is for programs.
+func (f Form) Encoded() bool { return f == formJSON || f == FormYAML }
+
 // FormOf chooses the form: what was given, else what is configured, else a table.
 func FormOf(given, configured string) (Form, error) {
 	switch f := Form(cmp.Or(given, configured, string(FormTable))); f {

@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"sigs.k8s.io/yaml"
 
@@ -209,6 +211,9 @@ func readSecret(what, path string) (string, error) {
 	secret := string(bytes.TrimSpace(data))
 	if secret == "" {
 		return "", exit.Usagef("%s: %s is empty", what, path)
+	}
+	if strings.ContainsFunc(secret, func(r rune) bool { return r == utf8.RuneError || unicode.IsControl(r) }) {
+		return "", exit.Usagef("%s: %s holds bytes that are no text: it is no file with a %s", what, path, what)
 	}
 	return secret, nil
 }
