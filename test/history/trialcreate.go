@@ -247,7 +247,7 @@ func (t *trial) oldVote() error {
 	}); err != nil {
 		return err
 	}
-	other.Kill()
+	silent := t.player.net.Cut(other.Host(), world.HostEtcd)
 	outcome := make(chan error, 1)
 	go func() {
 		_, err := t.api.AddReplicas(t.ctx, t.name, members, client.ChangeOptions{Wait: trialSoon})
@@ -256,7 +256,7 @@ func (t *trial) oldVote() error {
 	<-time.After(time.Second)
 	mend := t.player.net.Cut(t.cluster.Host(), world.HostEtcd)
 	_, paused := t.api.Pause(t.ctx, t.name, "", true)
-	other.Start()
+	silent()
 	err := refused(<-outcome, v1.CodeUnavailable)
 	mend()
 	_, resumed := t.api.Pause(t.ctx, t.name, "", false)

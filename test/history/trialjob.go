@@ -131,7 +131,9 @@ const leastParked = 7400 * time.Millisecond
 // lateJobReport: what a syncer reports after it has asked OSCAR for a job reaches etcd when its session is
 // over.
 func (t *trial) lateJobReport() error {
-	return t.late(oscarsim.OpJob, false, t.submitSome)
+	err := t.late(oscarsim.OpJob, false, t.submitSome)
+	<-time.After(trialSoon)
+	return errors.Join(err, t.startedOnce())
 }
 
 // submitSome submits more events than the other clusters take at once.
@@ -158,32 +160,27 @@ func (t *trial) halfDone() error {
 	return nil
 }
 
-// lateLists lets what an OSCAR answers come late, each answer by another time: a list that is older than a
-// job does not show it.
+// lateLists lets what OSCARs answer come late, each answer by another time: a list that is older than a job
+// does not show it.
 func (t *trial) lateLists() error {
-	mend := t.player.net.AddRule(world.HostOSCAR(t.cluster.ID), t.cluster.Host(), wire.Rule{Jitter: 5 * time.Second})
+	mend := t.player.net.AddRule(world.HostOSCAR("*"), world.HostSyncer("*"), wire.Rule{Jitter: 5 * time.Second})
 	defer mend()
-	var all error
-	for range 4 {
-		if err := t.submitSome(); err != nil {
-			return err
-		}
-		<-time.After(trialSoon)
-		t.number += trialNumbers // other events
+	for i := range lateJobs {
+		t.player.users.job(t.ctx, Job{Op: jobSubmit, Event: t.event(i)})
+		<-time.After(2 * time.Second)
 	}
-	for i := range 4 {
-		for j := range 2 * t.player.plan.Shape.All() {
-			number := t.event(j) - 100*trialNumbers*(i+1)
-			if state := t.state(t.player.users.jobs[number]); state == record.JobVanished {
-				all = errors.Join(all, fmt.Errorf("event %d is %s", number, state))
-			}
+	<-time.After(trialLate)
+	var all error
+	for i := range lateJobs {
+		if state := t.state(t.player.users.jobs[t.event(i)]); state == record.JobVanished {
+			all = errors.Join(all, fmt.Errorf("event %d is %s", t.event(i), state))
 		}
 	}
 	return all
 }
 
-// trialNumbers is more than there are trials.
-const trialNumbers = 100
+// lateJobs are the jobs whose lists come late.
+const lateJobs = 60
 
 // comesBack lets a syncer come back at the moment at which control planes, which see late what happens, take
 // its jobs back: each is started once.
@@ -202,6 +199,11 @@ func (t *trial) comesBack() error {
 	<-time.After(jobsLost)
 	slow()
 	<-time.After(trialSoon)
+	return t.startedOnce()
+}
+
+// startedOnce demands that each of the events that were submitted was started once.
+func (t *trial) startedOnce() error {
 	var all error
 	for i := range 2 * t.player.plan.Shape.All() {
 		if starts := t.player.w.Starts(event(t.event(i))); starts != 1 {

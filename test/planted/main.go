@@ -70,12 +70,12 @@ func run(out io.Writer, o options) error {
 		return err
 	}
 	fmt.Fprintf(out, "built in %.0f s\n", time.Since(began).Seconds())
-	missed, sick := 0, map[string]bool{}
+	missed, sick, sound := 0, map[string]bool{}, map[string]bool{}
 	for i, d := range defects() {
 		if !name.MatchString(d.name) || o.open && wasCaught(o.readme, d.name) {
 			continue
 		}
-		p := &player{binary: binary, defect: number(i), meets: d.meets, sick: sick}
+		p := &player{binary: binary, defect: number(i), meets: d.meets, scene: d.scene, sick: sick, sound: sound}
 		caught := p.play(o.from, o.seeds, o.limit)
 		caught.took = p.used
 		if caught.by == "" {
@@ -176,8 +176,10 @@ type player struct {
 	defect int
 	// meets says whether a history can meet the defect: the others are left out.
 	meets func(history.Plan) bool
-	// sick are the histories that fail without a defect, too.
-	sick map[string]bool
+	// scene is the trial that is made first; empty for none.
+	scene string
+	// sick are the histories that fail without a defect, too, and sound those that do not.
+	sick, sound map[string]bool
 	// used is the time that the processors have worked for it.
 	used time.Duration
 }
@@ -206,6 +208,11 @@ func (c catch) String() string {
 // defect.
 func (p *player) play(from uint64, seeds int, limit time.Duration) catch {
 	var c catch
+	if p.scene != "" {
+		if said, caught := p.fails(p.scene); caught {
+			return catch{by: trials, histories: 1, said: said}
+		}
+	}
 	if p.meets(history.AllTrials()) {
 		if said, caught := p.fails(trials); caught {
 			return catch{by: trials, histories: 1, said: said}
@@ -227,23 +234,30 @@ func (p *player) play(from uint64, seeds int, limit time.Duration) catch {
 	return c
 }
 
-// fails plays the history of a seed, or the trials, and says whether it fails, and not without the
+// fails plays the history of a seed, the trials, or one of them, and says whether it fails, and not without the
 // defect. It gives the first thing that the history complained of.
 func (p *player) fails(name string) (said string, caught bool) {
 	args := []string{"-test.run", "^TestHistories$", "-seed", name}
-	if name == trials {
+	switch name {
+	case trials:
 		args = []string{"-test.run", "^TestTrials$"}
+	case p.scene:
+		args = []string{"-test.run", "^TestTrials$", "-trial", "^" + regexp.QuoteMeta(name) + "$"}
 	}
 	said, err := p.run(p.defect, args...)
-	if err == nil || p.sick[name] {
+	if err == nil {
 		return "", false
 	}
 	for range controls {
+		if p.sound[name] {
+			break
+		}
 		if _, err := p.run(noDefect, args...); err != nil {
-			p.sick[name] = name != trials // with another defect they are played again
+			p.sick[name] = name != trials && name != p.scene // with another defect they are played again
 			return "", false
 		}
 	}
+	p.sound[name] = true
 	return said, true
 }
 

@@ -5,16 +5,24 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/oscarfed/oscarfed/test/history"
 )
 
 // The text of each defect is in its file once, and the file is another one with it.
 func TestDefectsCanBePlanted(t *testing.T) {
-	names := map[string]bool{}
+	names, scenes := map[string]bool{}, map[string]bool{"": true}
+	for _, trial := range history.AllTrials().Trials {
+		scenes[trial.What] = true
+	}
 	for _, d := range defects() {
 		if names[d.name] {
 			t.Errorf("%s is there twice", d.name)
 		}
 		names[d.name] = true
+		if !scenes[d.scene] {
+			t.Errorf("%s shows in %q, which is no trial", d.name, d.scene)
+		}
 		if _, err := plant(d, filepath.Join("..", "..")); err != nil {
 			t.Errorf("%s: %v", d.name, err)
 		}

@@ -15,6 +15,8 @@ type defect struct {
 	edits  []edit
 	// met says whether a history can meet the defect; nil where all can.
 	met func(history.Plan) bool
+	// scene is the trial in which it shows; empty when none was made for it.
+	scene string
 }
 
 // edit is one change to one file.
@@ -40,6 +42,12 @@ func (d defect) was(commit string) defect {
 // in says in which histories the defect can be met.
 func (d defect) in(met func(history.Plan) bool) defect {
 	d.met = met
+	return d
+}
+
+// shows says in which trial it shows: that one is made first, alone.
+func (d defect) shows(scene string) defect {
+	d.scene = scene
 	return d
 }
 

@@ -85,7 +85,7 @@ func ofFederations() []defect {
 			"controlplane/gate/gate.go",
 			"if err := g.state.Wait(ctx, v.Revision); err != nil {\n\t\treturn store.View{}, fault.Crossing(err)\n\t}\n\treturn v, nil",
 			"return v, nil",
-		).was("72f8dcb"),
+		).was("72f8dcb").shows("a control plane whose watch falls silent shows what is there"),
 		one(
 			"a repeated request does not find the first",
 			"controlplane/request/repeat.go",
@@ -101,31 +101,31 @@ func ofFederations() []defect {
 			"api/client/do.go",
 			"if err != nil && unknown != nil && refused(last) {",
 			"if err != nil && unknown != nil && refused(last) && in.wait < 0 {",
-		).was("3d24bbf"),
+		).was("3d24bbf").shows("a creation whose control plane dies is told of truly"),
 		one(
 			"the outcome of a refused change that another instance passed by is not looked up",
 			"controlplane/federations/change_await.go",
 			"if r, err := c.requests.Repeated(ctx, q); err != nil {\n\t\treturn err\n\t} else if r != nil && r.Answer != nil {\n\t\treturn refusal(r)\n\t}\n\tkv, err",
 			"kv, err",
-		).was("e075d63"),
+		).was("e075d63").shows("a refusal that its control plane has missed is told"),
 		one(
 			"an attempt of a change writes over the specs of the attempt before",
 			"controlplane/federations/change_draft.go",
 			"attempt := record.NewUID()",
 			"attempt := id.Claim.RequestID",
-		).was("c6ea120"),
+		).was("c6ea120").shows("a change while a cluster changes is made"),
 		one(
 			"a change that waits for votes is looked at again only when something happens",
 			"controlplane/decide/decide.go",
 			"again = d.Again\n",
 			"_ = again\n",
-		).was("11d62ec"),
+		).was("11d62ec").shows("a change without a vote is refused at its deadline"),
 		one(
 			"deadlines are held against the clock, and not counted from when they are first seen",
 			"controlplane/gate/gate.go",
 			"if since.IsZero() || written.IsZero() {",
 			"if since.IsZero() || !written.IsZero() {",
-		).was("313540e"),
+		).was("313540e").shows("a creation succeeds beside a control plane with a wrong clock"),
 		one(
 			"a change is committed with specs that may have been swept",
 			"controlplane/federations/sweep.go",
@@ -155,13 +155,13 @@ func ofFederations() []defect {
 			"controlplane/decide/change.go",
 			"d.Put = append(d.Put, PlacedAt(r, t))\n\t\t\tif removal",
 			"d.Remove = append(d.Remove, removalOf(r, s))\n\t\t\tif removal",
-		),
+		).shows("a member that is removed goes, and comes again"),
 		one(
 			"it is forgotten which members leave",
 			"controlplane/decide/change.go",
 			"next.Leaving = append(next.Leaving, r.At)\n\t\t\t}\n\t\t\tcontinue",
 			"_ = removal\n\t\t\t}\n\t\t\tcontinue",
-		),
+		).shows("a member that is removed goes, and comes again"),
 		one(
 			"a refused change leaves what it had asked for",
 			"controlplane/decide/change.go",
@@ -183,6 +183,6 @@ func ofFederations() []defect {
 			"controlplane/federations/pause.go",
 			"if !ok || rev != p.Rev {",
 			"if !ok {",
-		),
+		).shows("a pause beside a change loses neither"),
 	}
 }

@@ -20,7 +20,7 @@ func ofJobs() []defect {
 			"syncer/jobs/report.go",
 			"tx.ExpectSession(j.session.Lease)\n\t\t\ttx.ExpectRevision(clusterKey",
 			"tx.ExpectRevision(clusterKey",
-		),
+		).shows("a report on a job that comes after its session is not taken"),
 		one(
 			"a job is posted again by a syncer that did not post it",
 			"syncer/jobs/plan.go",
@@ -38,7 +38,7 @@ func ofJobs() []defect {
 			"controlplane/jobs/decide.go",
 			"case state.Posted():\n\t\treturn s.onItsWay(state)",
 			"case state.Posted() && state != record.JobSubmitting:\n\t\treturn s.onItsWay(state)",
-		),
+		).shows("a report on a job that comes after its session is not taken"),
 		one(
 			"what a decision about a job was made from is not compared",
 			"controlplane/jobs/step.go",
@@ -48,7 +48,7 @@ func ofJobs() []defect {
 			"controlplane/jobs/step.go",
 			"for key, rev := range p.watch {\n\t\tif kv, _ := v.KV(key); kv.ModRevision != rev {\n\t\t\treturn false\n\t\t}\n\t}\n\treturn true",
 			"return true",
-		),
+		).shows("a job of a syncer that comes back as it is taken back is started once"),
 		one(
 			"capacity that is promised is not compared",
 			"controlplane/jobs/step.go",
@@ -90,7 +90,7 @@ func ofJobs() []defect {
 			"controlplane/jobs/round.go",
 			"at := gate.Due(j.ChangedAt, *j.NotBefore, since)",
 			"at := j.NotBefore.Time\n\t_ = gate.Due(j.ChangedAt, *j.NotBefore, since)",
-		).was("2ef33d1"),
+		).was("2ef33d1").shows("a job that OSCAR refuses rests, beside a control plane with a wrong clock"),
 		one(
 			"a job is begun without a claim",
 			"syncer/jobs/plan.go",
@@ -106,12 +106,12 @@ func ofJobs() []defect {
 			"syncer/jobs/plan.go",
 			"case m.missing.IsZero() || !shown.started.After(m.missing):\n\t\treturn lookSince(shown.started.Add(s.grace), s.now)\n",
 			"",
-		),
+		).shows("a job whose OSCAR answers late is not taken for gone"),
 		one(
 			"an answer that was lost is taken for a refusal of the job",
 			"syncer/jobs/plan.go",
 			"case !m.doubt && m.outcome == postNo:",
 			"case m.outcome == postNo || m.outcome == postUnknown || m.outcome == postFailed:",
-		),
+		).shows("a job that OSCAR makes and answers with an error is started once"),
 	}
 }

@@ -14,7 +14,7 @@ func ofTheStore() []defect {
 			"store/update.go",
 			"kv, ok := now.KV(a.update.Marker)\n\tswitch {",
 			"kv, ok := now.KV(a.update.Marker)\n\tif now.Revision > 0 {\n\t\treturn 0, false, nil\n\t}\n\tswitch {",
-		),
+		).shows("a request whose answers from etcd are lost for a moment is made once"),
 		one(
 			"a mirror that was interrupted stays so",
 			"store/follow.go",
@@ -30,7 +30,7 @@ func ofTheStore() []defect {
 			"store/follow.go",
 			"if err := resp.Err(); err != nil {\n",
 			"if err := resp.Err(); err != nil {\n\t\t\tw.apply(nil, resp.CompactRevision)\n",
-		).was("3122a33"),
+		).was("3122a33").shows("a control plane that was away from etcd shows what is there"),
 		one(
 			"a watch begins one revision too late",
 			"store/follow.go",
@@ -54,7 +54,7 @@ func ofTheStore() []defect {
 			"store/update.go",
 			"len(a.doubts) == 0 || now.Revision <= a.since",
 			"len(a.doubts) >= 0 || now.Revision <= a.since",
-		).was("83cfd0f"),
+		).was("83cfd0f").shows("a request whose answers from etcd are lost for a moment is made once"),
 		one(
 			"a write whose answer is lost counts as not applied",
 			"store/update.go",
@@ -64,7 +64,7 @@ func ofTheStore() []defect {
 			"store/update.go",
 			"case ok && kv.ModRevision > last.Revision && requestID(kv.Value) == a.update.RequestID:",
 			"case ok && kv.ModRevision < 0:",
-		),
+		).shows("a request whose answers from etcd are lost for a moment is made once"),
 		one(
 			"a transaction is sent again although its answer was lost, and decided on the old values",
 			"store/update.go",
@@ -76,12 +76,12 @@ func ofTheStore() []defect {
 			"store/txn.go",
 			"tx.expect(expectation{key: x.cfg.Key, revision: x.created, kind: expectSession})",
 			"_ = x.cfg.Key",
-		),
+		).shows("a report on a service that comes after its session is not taken"),
 		one(
 			"what was committed is told as a failure",
 			"controlplane/fault/store.go",
 			"case errors.Is(err, store.ErrUnknownOutcome): // whatever else it is\n\t\treturn &Error{Code: CodeUnknownOutcome,",
 			"case errors.Is(err, store.ErrUnknownOutcome): // whatever else it is\n\t\treturn &Error{Code: CodeUnavailable,",
-		).was("0b4011f"),
+		).was("0b4011f").shows("a creation whose answers from etcd are lost is told of truly"),
 	}
 }

@@ -50,7 +50,7 @@ func ofTheSyncer() []defect {
 			"syncer/services/report.go",
 			"tx.ExpectSession(s.session.Lease)\n",
 			"",
-		),
+		).shows("a report on a service that comes after its session is not taken"),
 		one(
 			"a report may be of an older desired record",
 			"syncer/services/report.go",
@@ -68,19 +68,19 @@ func ofTheSyncer() []defect {
 			"syncer/services/plan.go",
 			"case undisturbed && len(s.local.missing) > 0:\n\t\treturn planDrift(s, fmt.Sprintf(\"the service has lost its buckets (%s)\", strings.Join(s.local.missing, \", \")))\n",
 			"",
-		).was("932818e"),
+		).was("932818e").shows("a bucket that somebody deletes is made again"),
 		one(
 			"a service that somebody has changed goes on as ready",
 			"syncer/services/plan.go",
 			"case undisturbed:\n",
 			"case applied:\n",
-		),
+		).shows("a service that somebody changes is repaired"),
 		one(
 			"the deadline of a create is held against the syncer's clock",
 			"syncer/services/clock.go",
 			"if d.DeadlineS <= 0 {",
 			"if d.DeadlineS <= 0 || !since.IsZero() {",
-		).was("5ede600"),
+		).was("5ede600").shows("a creation succeeds beside a syncer with a wrong clock"),
 		one(
 			"a service is taken for half-created while its POST is at work",
 			"syncer/services/plan.go",
@@ -108,13 +108,13 @@ func ofTheSyncer() []defect {
 			"syncer/services/plan.go",
 			"case s.stopped || s.desired.Paused:\n\t\treturn decision{act: rest} // pending until the pause ends\n",
 			"",
-		),
+		).shows("a paused service is changed when the pause ends"),
 		one(
 			"a vote counts for a later question, too",
 			"controlplane/view/replica.go",
 			"r.Observed.UID != r.Desired.UID || r.Observed.Vote.Revision != r.DesiredRev {",
 			"r.Observed.UID != r.Desired.UID {",
-		),
+		).shows("a vote is for the question that it answers"),
 		one(
 			"a service is reported as ready before it was read back",
 			"syncer/services/plan.go",
