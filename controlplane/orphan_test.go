@@ -2,6 +2,7 @@ package controlplane_test
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,9 +14,15 @@ import (
 
 func (w *world) reportOrphans(cluster string, orphans ...record.Orphan) {
 	w.t.Helper()
+	w.reportOrphansAt(cluster, 0, orphans...)
+}
+
+// reportOrphansAt reports orphans that were listed after a revision.
+func (w *world) reportOrphansAt(cluster string, at int64, orphans ...record.Orphan) {
+	w.t.Helper()
 	_, err := w.store.Update(w.t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
 		tx.Put(record.ObservedClusterKey(cluster), record.ObservedCluster{
-			V: record.Version, Recipient: w.clusters[cluster].identity.Recipient(), Orphans: orphans,
+			V: record.Version, Recipient: w.clusters[cluster].identity.Recipient(), Orphans: orphans, OrphansAt: at,
 		})
 		return nil
 	}})
@@ -60,6 +67,44 @@ func TestALateCreateGetsItsTombstoneAgain(t *testing.T) {
 		w.clusters["c"].does(yes)
 		if _, err := w.create(); err != nil {
 			t.Error("the name is free again:", err)
+		}
+	})
+}
+
+// A report of orphans stands until its cluster lists them anew: it orders a late create away once.
+func TestAReportOfOrphansOrdersEachAwayOnce(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.clusters["c"].does(failing)
+		if _, err := w.create(); codeOf(t, err) != fault.CodeReplicaFailed {
+			t.Fatal(err)
+		}
+		view, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tombstones := map[string]bool{}
+		var mu sync.Mutex
+		w.clusters["c"].does(func(s string, d *record.Desired) *record.Observed {
+			mu.Lock()
+			defer mu.Unlock()
+			if d.Tombstone() && s == "grayifyr2" {
+				tombstones[d.RequestID] = true
+			}
+			return yes(s, d)
+		})
+		for seen := 1; seen <= 2; seen++ {
+			now, err := w.store.Read(t.Context(), record.MetaKey)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.reportOrphansAt("c", now.Revision, record.Orphan{ServiceName: "grayifyr2", UID: view.Members[2].UID, Generation: 1})
+			<-time.After(time.Minute)
+			mu.Lock()
+			if len(tombstones) != seen {
+				t.Errorf("after %d reports there were %d tombstones", seen, len(tombstones))
+			}
+			mu.Unlock()
 		}
 	})
 }

@@ -63,7 +63,7 @@ func orphanSteps(v *view.View, cluster string) []orphanStep {
 		for _, o := range n.Self.Rec.Orphans {
 			d, known := v.Deleted.Lookup(o.UID)
 			if !known || d.Rec.Foreign || d.Rec.ClusterID != cluster || d.Rec.ServiceName != o.ServiceName ||
-				d.Rec.ClusterUID != "" && d.Rec.ClusterUID != uid || n.Desired.Get(o.ServiceName).Rec != nil {
+				d.Rec.ClusterUID != "" && d.Rec.ClusterUID != uid || acknowledgedSince(n.Self.Rec, d) || n.Desired.Get(o.ServiceName).Rec != nil {
 				continue
 			}
 			out = append(out, orphanStep{cluster: cluster, service: o.ServiceName, deleted: d, put: &record.Desired{
@@ -96,6 +96,12 @@ func orphanSteps(v *view.View, cluster string) []orphanStep {
 		}
 	}
 	return out
+}
+
+// acknowledgedSince says that a deletion was acknowledged after a cluster has listed its orphans: what
+// it lists may be what has gone. An older syncer does not say when that was.
+func acknowledgedSince(self *record.ObservedCluster, d view.Versioned[record.Deleted]) bool {
+	return self.OrphansAt != 0 && d.Rev > self.OrphansAt
 }
 
 // memoryOf is the deleted record of a tombstone that was acknowledged after its cluster was removed.

@@ -84,6 +84,9 @@ type ObservedCluster struct {
 	Away    bool   `json:"away,omitempty"`
 	// Orphans are marked services that no desired record speaks of: held.
 	Orphans []Orphan `json:"orphans,omitempty"`
+	// OrphansAt is the revision of the store after which they were listed; 0 without any. What was
+	// committed later they do not show.
+	OrphansAt int64 `json:"orphans_at,omitempty"`
 	// Epoch in which every service was last compared with what is desired.
 	Epoch string `json:"epoch,omitempty"`
 	// JobsEpoch is the one in which OSCAR's Jobs were listed and every attempt among

@@ -33,7 +33,10 @@ func (s *Status) ReportCluster(ctx context.Context, before, after *store.MirrorV
 		self := s.session.DesiredCluster(before)
 		fill = func(c *record.ObservedCluster) {
 			ask(c)
-			c.Orphans = orphans
+			c.Orphans, c.OrphansAt = orphans, 0
+			if len(orphans) > 0 {
+				c.OrphansAt = before.Revision()
+			}
 			// One that is gone has no Jobs, either.
 			c.Unlisted = slices.DeleteFunc(c.Unlisted, func(u record.Unlisted) bool { return list.Services[u.ServiceName] == nil })
 			if self != nil {
