@@ -58,6 +58,11 @@ func trials() map[string]func(*trial) error {
 		"a pause beside a change loses neither":                                       (*trial).pauseBesides,
 		"a member that is removed goes, and comes again":                              (*trial).leaves,
 		"a vote is for the question that it answers":                                  (*trial).oldVote,
+		"a service that vanishes is made again":                                       (*trial).vanish,
+		"a service that OSCAR does not show at first is created":                      (*trial).half,
+		"a service that OSCAR makes after its creation was given up goes":             (*trial).afterAll,
+		"a service that OSCAR makes for a syncer that has ended goes":                 (*trial).successor,
+		"a report that a change has overtaken is not taken":                           (*trial).overtaken,
 		"a change while a cluster changes is made":                                    (*trial).changeBesides,
 	}
 }

@@ -68,7 +68,17 @@ func (t *trial) planeClock() error {
 	return t.wrongClock(hostControlPlane(t.Plane))
 }
 
+// syncerClock has OSCAR away, too, when it is asked to make the service: its syncer tries again until the
+// deadline, which it does not tell by its clock.
 func (t *trial) syncerClock() error {
+	go func() {
+		for began := time.Now(); t.intent() != record.IntentApply && time.Since(began) < 2*trialSoon; {
+			<-time.After(time.Millisecond)
+		}
+		t.cluster.OscarDies()
+		<-time.After(shortLoss)
+		t.cluster.OscarLives()
+	}()
 	return t.wrongClock(t.cluster.Host())
 }
 

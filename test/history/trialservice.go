@@ -30,28 +30,16 @@ func (t *trial) report() error {
 	if t.script(t.sim) == t.service("first", nil).Script {
 		return errors.New("it was repaired")
 	}
-	return t.await("it is reported", func() bool {
-		list, err := t.api.Federations(t.ctx)
-		for _, f := range list {
-			for _, r := range f.Replicas {
-				if r.ServiceName == t.name && r.ClusterID == t.cluster.ID && r.Status != nil && r.Status.Phase == string(record.PhaseDrifted) {
-					return err == nil
-				}
-			}
-		}
-		return false
-	})
+	return t.await("it is reported", func() bool { return t.seenByOwner() == record.PhaseDrifted })
 }
 
 func (t *trial) bucket() error {
 	if err := t.create(trialLate, nil); err != nil {
 		return err
 	}
-	if _, has := t.sim.Bucket(t.name); !has {
-		return nil
-	}
-	t.sim.RemoveBucket(t.name)
-	return t.await("its bucket is back", func() bool { _, has := t.sim.Bucket(t.name); return has })
+	sim := t.player.w.Cluster(t.player.users.clusters[0]).Sim // a coordinator has its buckets
+	sim.RemoveBucket(t.name)
+	return t.await("its bucket is back", func() bool { _, has := sim.Bucket(t.name); return has })
 }
 
 func (t *trial) pause() error {

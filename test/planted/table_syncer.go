@@ -20,7 +20,7 @@ func ofTheSyncer() []defect {
 			"syncer/services/planremoval.go",
 			"case ours:\n\t\treturn planOurEnd(s)",
 			"case ours:\n\t\treturn planGone(s, \"\")",
-		),
+		).shows("a member that is removed goes, and comes again"),
 		one(
 			"a service is deleted with its bucket's objects",
 			"syncer/services/planremoval.go",
@@ -44,7 +44,7 @@ func ofTheSyncer() []defect {
 			"syncer/services/plan.go",
 			"case applied && s.desired.Drift == driftReport:",
 			"case applied:",
-		),
+		).shows("a service that vanishes is made again"),
 		one(
 			"reports on services are not fenced",
 			"syncer/services/report.go",
@@ -56,7 +56,7 @@ func ofTheSyncer() []defect {
 			"syncer/services/report.go",
 			"tx.ExpectRevision(desiredKey, v.revision)\n",
 			"",
-		),
+		).shows("a report that a change has overtaken is not taken"),
 		one(
 			"an answer of OSCAR from before a write is taken for one from after it",
 			"syncer/config.go",
@@ -86,7 +86,7 @@ func ofTheSyncer() []defect {
 			"syncer/services/plan.go",
 			"if s.memory.workingUntil.After(s.now) || s.memory.deleteUntil.After(s.now) || s.now.Sub(s.memory.halfSince) < pollWrite {",
 			"if s.memory.halfSince.After(s.now) {",
-		).was("4fad7ca"),
+		).was("4fad7ca").shows("a service that OSCAR does not show at first is created"),
 		one(
 			"a create that a former process may have sent is not waited for",
 			"syncer/services/recentwrites.go",
@@ -96,13 +96,13 @@ func ofTheSyncer() []defect {
 			"controlplane/recovery/orphan.go",
 			"if !known || d.Rec.Foreign ||",
 			"if known || d.Rec.Foreign ||",
-		),
+		).shows("a service that OSCAR makes for a syncer that has ended goes"),
 		one(
 			"a create that was late after its rollback gets no tombstone again",
 			"controlplane/recovery/orphan.go",
 			"if !known || d.Rec.Foreign ||",
 			"if known || d.Rec.Foreign ||",
-		).was("640d612"),
+		).was("640d612").shows("a service that OSCAR makes after its creation was given up goes"),
 		one(
 			"a paused service is changed",
 			"syncer/services/plan.go",
@@ -120,6 +120,6 @@ func ofTheSyncer() []defect {
 			"syncer/services/plan.go",
 			"return decision{act: update}\n}",
 			"return decision{act: settle}\n}",
-		),
+		).shows("a paused service is changed when the pause ends"),
 	}
 }
