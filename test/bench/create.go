@@ -217,6 +217,8 @@ func ladder(ctx context.Context, o options, out *report) (err error) {
 		if err != nil {
 			return err
 		}
+		cpu := (m.serverCPU + m.fleetCPU) / time.Duration(m.rounds)
+		out.grows("members", "members", "ms of CPU of a create", step.members, float64(cpu)/1e6)
 		out.sayf("%d members: applied %s, floor %s", step.members, m.real.applied.both(), m.floor.applied.both())
 		all = append(all, m)
 	}
@@ -248,6 +250,7 @@ func connected(ctx context.Context, o options, out *report) (err error) {
 		if len(cost) == 0 {
 			first = idle.server
 		}
+		out.grows("clusters", "clusters", "MiB of the control plane with etcd", n, float64(idle.server.anon)/(1<<20))
 		each := "-"
 		if n > 10 {
 			each = kib((idle.server.anon - first.anon) / int64(n-10))

@@ -39,16 +39,19 @@ func (o options) repeated(n int) int { return max(int(float64(n)*o.rounds), 3) }
 type section struct {
 	name string
 	run  func(ctx context.Context, o options, out *report) error
+	// alone is only run when it is asked for by its name.
+	alone bool
 }
 
 var sections = []section{
-	{"revisions", revisions},
-	{"create", ladder},
-	{"connected", connected},
-	{"parallel", parallel},
-	{"jobs", jobs},
-	{"scale", scale},
-	{"quiet", quiet},
+	{name: "revisions", run: revisions},
+	{name: "create", run: ladder},
+	{name: "connected", run: connected},
+	{name: "parallel", run: parallel},
+	{name: "jobs", run: jobs},
+	{name: "scale", run: scale},
+	{name: "quiet", run: quiet},
+	{name: "large", run: large, alone: true},
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -67,6 +70,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	flags.Float64Var(&o.rounds, "rounds", 1, "scales how often each thing is measured")
 	flags.DurationVar(&o.fill, "fill", 15*time.Minute, "how long the store is filled at most, to 20,000 replicas")
 	flags.DurationVar(&o.quiet, "quiet", 5*time.Minute, "how long an idle federation is watched")
+	pictures := flags.String("pictures", "", "a folder for the pictures of how costs grow; empty draws none")
 	only := flags.String("run", ".", "the sections to run, a regular expression: "+names())
 	if err := flags.Parse(args); err != nil {
 		return 2
@@ -80,7 +84,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	out.machine()
 	status, ran := 0, false
 	for _, s := range sections {
-		if !selected.MatchString(s.name) {
+		if !selected.MatchString(s.name) || s.alone && *only != s.name {
 			continue
 		}
 		ran = true
@@ -98,6 +102,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if !ran {
 		fmt.Fprintf(stderr, "bench: no section matches %q; there are %s\n", *only, names())
 		return 2
+	}
+	if err := out.growth(*pictures); err != nil {
+		fmt.Fprintln(stderr, "bench:", err)
+		status = 1
 	}
 	out.load("at the end")
 	return status

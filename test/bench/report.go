@@ -11,6 +11,8 @@ import (
 // report is what the run prints: markdown for the page, progress beside it.
 type report struct {
 	w, progress io.Writer
+	// curves are the costs that were measured at several sizes, by name.
+	curves map[string]*curve
 }
 
 func (r *report) linef(format string, args ...any) { fmt.Fprintf(r.w, format+"\n", args...) }

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -43,5 +47,45 @@ func TestStagedOnly(t *testing.T) {
 	spec, fed := seen{key: record.SpecKey("c", "s/u.1")}, seen{key: record.FederationKey("u")}
 	if !stagedOnly([]seen{spec}) || stagedOnly([]seen{spec, fed}) || stagedOnly([]seen{fed}) {
 		t.Error("specs alone are staged, with anything else they are not")
+	}
+}
+
+func TestTheExponentOfGrowth(t *testing.T) {
+	var r report
+	for _, n := range []int{1, 10, 100, 1000} {
+		r.grows("square", "things", "ms", n, 3*float64(n)*float64(n))
+	}
+	a, b, ok := r.curves["square"].exponent()
+	if !ok || math.Abs(a-3) > 1e-6 || math.Abs(b-2) > 1e-6 {
+		t.Errorf("%.3f * n^%.3f, %t", a, b, ok)
+	}
+	var out strings.Builder
+	r.w = &out
+	dir := t.TempDir()
+	if err := r.growth(dir); err != nil {
+		t.Fatal(err)
+	}
+	svg, err := os.ReadFile(filepath.Join(dir, "growth-square.svg"))
+	if err != nil || !strings.Contains(string(svg), "<svg") || !strings.Contains(out.String(), "| 2.00 |") {
+		t.Errorf("%v; %s", err, out.String())
+	}
+	r = report{w: &out}
+	r.grows("few", "things", "ms", 1, 1)
+	if err := r.growth(dir); err != nil {
+		t.Error("one point has no exponent:", err)
+	}
+}
+
+func TestThePopulation(t *testing.T) {
+	all := population(5000, 100_000)
+	sum, most := 0, 0
+	for _, p := range all {
+		if p.n < 1 || p.n > oscar.MaxReplicas || p.first < 0 || p.first+p.n > 5000 {
+			t.Fatalf("%+v", p)
+		}
+		sum, most = sum+p.n, max(most, p.n)
+	}
+	if sum != 100_000 || most < oscar.MaxReplicas/2 || len(all) < 1000 {
+		t.Errorf("%d replicas in %d federations, the largest has %d", sum, len(all), most)
 	}
 }
