@@ -22,8 +22,9 @@ type Function struct {
 	Cluster string
 	// ClusterKey says that a key named the cluster.
 	ClusterKey bool
-	// Path of the service in the file, as in functions.oscar[0].oscar-cluster-a.
+	// Path of the service in the file, as in functions.oscar[0].oscar-cluster-a, and its line.
 	Path    string
+	Line    int
 	Service *Service
 }
 
@@ -101,7 +102,7 @@ func functionsOf(path string, item *value) ([]Function, []Violation) {
 	}
 	if name := item.field("name"); name != nil && name.kind != kindObject {
 		s, violations := serviceOf(path, item, true)
-		return []Function{{Cluster: s.ClusterID, Path: path, Service: s}}, violations
+		return []Function{{Cluster: s.ClusterID, Path: path, Line: item.line, Service: s}}, violations
 	}
 	if len(item.fields) == 0 {
 		return nil, []Violation{{Path: path, Rule: RuleRequired, Message: path + " is empty; give the id of a cluster and its service"}}
@@ -117,7 +118,7 @@ func functionsOf(path string, item *value) ([]Function, []Violation) {
 		}
 		s, more := serviceOf(at, f.value, true)
 		violations = append(violations, more...)
-		function := Function{Cluster: s.ClusterID, Path: at, Service: s}
+		function := Function{Cluster: s.ClusterID, Path: at, Line: f.value.line, Service: s}
 		if f.key != DefaultClusterKey {
 			function.Cluster, function.ClusterKey = f.key, true
 			s.ClusterID = f.key

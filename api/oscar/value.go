@@ -44,6 +44,8 @@ func (k kind) String() string {
 // into it, so that there is one place where types are checked.
 type value struct {
 	kind kind
+	// line of an object in its YAML; 0 elsewhere.
+	line int
 	// text of a scalar: a string's content, a number or boolean as it was written.
 	text string
 	// number is the JSON form of a number whose text is none, as 0x10 in YAML.

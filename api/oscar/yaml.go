@@ -109,7 +109,7 @@ func (e *expander) expand(n *yaml.Node, depth int) (*value, error) {
 }
 
 func (e *expander) mapping(n *yaml.Node, depth int) (*value, error) {
-	v := &value{kind: kindObject}
+	v := &value{kind: kindObject, line: n.Line}
 	at := map[string]bool{}
 	var merged []*value
 	for i := 0; i+1 < len(n.Content); i += 2 {

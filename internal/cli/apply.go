@@ -25,6 +25,7 @@ type applyCmd struct {
 	Timeout        time.Duration
 	Deployment     string
 	IdempotencyKey string
+	Each           bool
 }
 
 func newApplyCmd(a *app) *cobra.Command {
@@ -32,7 +33,8 @@ func newApplyCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply",
 		Short: "Create or change the services of an FDL",
-		Long:  "Create the services of an FDL on their clusters, all or none; change those that are there.",
+		Long: "Create the services of an FDL on their clusters, all or none; change those that are there. A file of\n" +
+			"several services is one unit: all are validated first, and the new ones are created all or none.",
 		Example: "  oscarfed apply -f service.yaml\n" +
 			"  oscarfed apply -f service.yaml --timeout 5m\n" +
 			"  oscarfed plan -f service.yaml --out service.plan && oscarfed apply --plan service.plan",
@@ -47,11 +49,11 @@ func newApplyCmd(a *app) *cobra.Command {
 	f.duration(&c.Timeout, "timeout", defaultTimeout, "How long to wait. The work goes on afterwards.")
 	f.text(&c.Deployment, "deployment", "", "", "WORD", "transactional: on all clusters or on none. best-effort: where it is possible, and elsewhere later. Overrides the FDL of a creation.")
 	f.text(&c.IdempotencyKey, "idempotency-key", "", "", "KEY", "Key of this request: sent again with the same key, it has the same outcome.")
+	f.BoolVar(&c.Each, "each", false, "Create or change the services of the file one after the other, and stop at the first that fails.")
 	return cmd
 }
 
-// Run creates or changes the services one after the other and stops at the first
-// that fails.
+// Run applies a file as a unit or, with --each, its services one after the other until one fails.
 func (c *applyCmd) Run(ctx context.Context, a *app) error {
 	if c.Timeout <= 0 {
 		return exit.Usagef("--timeout must be more than 0; --no-wait does not wait")
@@ -69,16 +71,23 @@ func (c *applyCmd) Run(ctx context.Context, a *app) error {
 	if err := a.warnOfUnknown(services, c.Strict); err != nil {
 		return err
 	}
-	if c.IdempotencyKey != "" && len(services) > 1 {
+	unit, err := c.asUnit(services)
+	if err != nil {
+		return err
+	}
+	if c.IdempotencyKey != "" && len(services) > 1 && !unit {
 		return exit.Usagef("--idempotency-key is for one service; %s has %d", c.File, len(services))
 	}
 	api, err := a.dial()
 	if err != nil {
 		return err
 	}
+	if unit {
+		return c.applyFile(ctx, a, api, services)
+	}
 	for i, s := range services {
 		opts := client.CreateOptions{Deployment: c.Deployment, IdempotencyKey: c.IdempotencyKey}
-		if err := c.create(ctx, a, api, s, opts); err != nil {
+		if err := c.create(ctx, a, api, s.Service, opts); err != nil {
 			if rest := len(services) - i - 1; rest > 0 {
 				a.sayf("not tried: %s after %s", count(rest, "service"), s.Name)
 			}

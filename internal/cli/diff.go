@@ -173,11 +173,11 @@ func (c *diffCmd) fromFile(a *app, old *oscar.Service) (side, error) {
 	if err != nil {
 		return side{}, err
 	}
-	i := slices.IndexFunc(services, func(s *oscar.Service) bool { return s.Name == old.Name })
+	i := slices.IndexFunc(services, func(s defined) bool { return s.Name == old.Name })
 	if i < 0 {
 		return side{}, exit.Errorf(exit.NotFound, "%s has no service %s", c.File, old.Name)
 	}
-	public, _ := oscar.SplitSecrets(services[i])
+	public, _ := oscar.SplitSecrets(services[i].Service)
 	if public.ClusterID == "" {
 		public.ClusterID = old.ClusterID
 	}

@@ -20,7 +20,7 @@ const stdinName = "-"
 // readFDL reads the definitions of a file, with their scripts in them. A script
 // is a path relative to the FDL; from standard input only an absolute one has a
 // meaning. A script of several lines is the script itself.
-func readFDL(path string, stdin io.Reader) ([]*oscar.Service, error) {
+func readFDL(path string, stdin io.Reader) ([]defined, error) {
 	var (
 		data []byte
 		err  error
@@ -37,25 +37,25 @@ func readFDL(path string, stdin io.Reader) ([]*oscar.Service, error) {
 	if len(violations) > 0 {
 		return nil, invalidFDL(violations)
 	}
-	services := make([]*oscar.Service, 0, len(fdl.Functions))
+	services := make([]defined, 0, len(fdl.Functions))
 	for _, f := range fdl.Functions {
 		if f.Service.Script, err = inlineScript(f.Service.Script, path); err != nil {
 			return nil, asInput(fmt.Errorf("%s.script: %w", f.Path, err))
 		}
-		services = append(services, f.Service)
+		services = append(services, defined{f.Service, f.Line})
 	}
 	return services, nil
 }
 
 // warnOfUnknown names the keys that have no effect, since nothing knows them: an error when strict.
-func (a *app) warnOfUnknown(services []*oscar.Service, strict bool) error {
+func (a *app) warnOfUnknown(services []defined, strict bool) error {
 	var violations []oscar.Violation
 	for _, s := range services {
-		for _, u := range oscar.UnknownKeys(s) {
+		for _, u := range oscar.UnknownKeys(s.Service) {
 			text := "nothing knows this key, and it has no effect" + suggest.Words(u.Key, u.Known)
-			violations = append(violations, oscar.Violation{Path: s.Name + ": " + u.Path, Message: text})
+			violations = append(violations, oscar.Violation{Path: s.at() + ": " + u.Path, Message: text})
 			if !strict {
-				a.sayf("warning: %s: %s: %s", s.Name, u.Path, text)
+				a.sayf("warning: %s: %s: %s", s.at(), u.Path, text)
 			}
 		}
 	}
@@ -64,6 +64,15 @@ func (a *app) warnOfUnknown(services []*oscar.Service, strict bool) error {
 	}
 	return nil
 }
+
+// defined is a service of an FDL, and the line at which it stands there.
+type defined struct {
+	*oscar.Service
+	line int
+}
+
+// at names the service and its line, for messages.
+func (d defined) at() string { return fmt.Sprintf("%s (line %d)", d.Name, d.line) }
 
 func inlineScript(script, fdl string) (string, error) {
 	switch {

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oscarfed/oscarfed/api/client"
-	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
@@ -62,7 +61,7 @@ func (c *planCmd) Run(ctx context.Context, a *app) error {
 	plans := []*v1.Plan{}
 	var refused error
 	for _, s := range services {
-		plan, err := api.Plan(ctx, s, client.PlanOptions{Deployment: c.Deployment})
+		plan, err := api.Plan(ctx, s.Service, client.PlanOptions{Deployment: c.Deployment})
 		if err != nil {
 			if _, answered := errors.AsType[*client.Error](err); !answered {
 				return err
@@ -78,7 +77,7 @@ func (c *planCmd) Run(ctx context.Context, a *app) error {
 			continue
 		}
 		plans = append(plans, plan)
-		if err := file.add(s, c.Deployment, plan); err != nil {
+		if err := file.add(s.Service, c.Deployment, plan); err != nil {
 			return err
 		}
 	}
@@ -106,7 +105,7 @@ func (c *planCmd) Run(ctx context.Context, a *app) error {
 }
 
 // readServices reads an FDL and puts services without a cluster on the given one.
-func readServices(path, cluster string, stdin io.Reader) ([]*oscar.Service, error) {
+func readServices(path, cluster string, stdin io.Reader) ([]defined, error) {
 	services, err := readFDL(path, stdin)
 	if err != nil {
 		return nil, err

@@ -46,7 +46,7 @@ func echoCommand() Command {
 // TestScripts runs the scripts of testdata/script against a fake API. What it
 // answers to METHOD /some/path stands in the script's file api/METHOD-some-path,
 // as it goes over the wire; to the second and later requests in
-// api/METHOD-some-path.2 where there is one. What it was asked is in requests.
+// api/METHOD-some-path.2 where there is one, and so on; .1 is for the first alone. What it was asked is in requests.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -102,9 +102,14 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.record(r, body)
 	name := filepath.Join(f.dir, "api", r.Method+strings.ReplaceAll(r.URL.Path, "/", "-"))
 	f.seen[name]++
-	data, err := os.ReadFile(fmt.Sprintf("%s.%d", name, min(f.seen[name], 2)))
-	if err != nil {
-		data, err = os.ReadFile(name)
+	data, err := os.ReadFile(name)
+	for n := 1; n <= min(f.seen[name], 9); n++ {
+		if n == 1 && f.seen[name] > 1 {
+			continue // .1 is for the first alone
+		}
+		if later, lerr := os.ReadFile(fmt.Sprintf("%s.%d", name, n)); lerr == nil {
+			data, err = later, nil
+		}
 	}
 	if err != nil {
 		data = []byte("HTTP/1.1 404 Not Found\nContent-Type: application/problem+json\n\n" +

@@ -101,7 +101,7 @@ func (c *curve) drawTo(path string, a, b float64) error {
 	}
 	line.Color = color.Gray{Y: 0x90}
 	p.Add(plotter.NewGrid(), line, points)
-	svg, err := p.WriterTo(12*vg.Centimeter, 8*vg.Centimeter, "svg")
+	svg, err := p.WriterTo(5*vg.Inch, 3*vg.Inch, "svg")
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -45,15 +44,11 @@ func large(ctx context.Context, o options, out *report) (err error) {
 		{"memory of the control plane with etcd", mib(full.server.anon), fmt.Sprintf("%s more for a replica", kib((full.server.anon-empty.anon)/int64(made))), "-"},
 		{"its CPU when idle", percent(full.serverShare), "", "-"},
 	}
-	calls := w.callWhile(ctx, "crowd-0")
-	back, err := w.returnOfAll(ctx, out)
-	stopped := calls.stop()
-	if err = errors.Join(err, stopped); err != nil {
+	back, err := w.returnOfAll(ctx, out, "crowd-0")
+	if err != nil {
 		return err
 	}
 	rows = append(rows, back...)
-	rows = append(rows, []string{"meanwhile: GET of one service", calls.took.both(), fmt.Sprintf("%d calls", len(calls.took)), "-"},
-		[]string{"meanwhile: creates accepted", fmt.Sprint(calls.accepted.Load()), fmt.Sprintf("of %d", calls.created), "-"})
 	start, err := w.coldStart(ctx, out)
 	if err != nil {
 		return err
@@ -97,14 +92,20 @@ func (w *bench) fillWith(ctx context.Context, all []placed, limit time.Duration,
 	return made, time.Since(began), err
 }
 
-// meanwhile calls the API beside something else.
+// meanwhile calls the API beside something else. Its figures are there once stop has returned.
 type meanwhile struct {
 	stop func() error
 	// took are the times of reads.
 	took samples
 	// created is how many creates were asked for, and accepted how many were.
-	created  int
-	accepted atomic.Int64
+	created, accepted int
+}
+
+func (m *meanwhile) rows() [][]string {
+	return [][]string{
+		{"meanwhile: GET of one service", m.took.both(), fmt.Sprintf("%d calls", len(m.took)), "-"},
+		{"meanwhile: creates accepted", fmt.Sprint(m.accepted), fmt.Sprintf("of %d", m.created), "-"},
+	}
 }
 
 // callWhile reads a service again and again, fifty times a second at most, and asks for a create
@@ -133,7 +134,7 @@ func (w *bench) callWhile(ctx context.Context, service string) *meanwhile {
 				m.created++
 				name := fmt.Sprintf("late-%d", m.created)
 				if _, err := w.call(ctx, http.MethodPost, "/system/services?wait=0s", definition(name, 0, 1), http.StatusAccepted); err == nil {
-					m.accepted.Add(1)
+					m.accepted++
 				}
 			}
 		}

@@ -50,7 +50,7 @@ func scale(ctx context.Context, o options, out *report) (err error) {
 		{"memory of the control plane with etcd", mib(full.server.anon), fmt.Sprintf("%s more for a replica", kib((full.server.anon-empty.anon)/int64(replicas))), "-"},
 		{"its CPU when idle", percent(full.serverShare), "", "-"},
 	}
-	back, err := w.returnOfAll(ctx, out)
+	back, err := w.returnOfAll(ctx, out, "full-0")
 	if err != nil {
 		return err
 	}
@@ -87,8 +87,8 @@ func (w *bench) fill(ctx context.Context, federations, members int, limit time.D
 
 // returnOfAll cuts every connection for longer than the sessions live, and
 // measures from its end until every syncer has a session, has listed etcd and its OSCAR,
-// and nothing is written any more.
-func (w *bench) returnOfAll(ctx context.Context, out *report) ([][]string, error) {
+// and nothing is written any more. Meanwhile it reads a service and asks for creates.
+func (w *bench) returnOfAll(ctx context.Context, out *report, service string) ([][]string, error) {
 	out.sayf("cutting %d syncers off", w.clusters)
 	if err := w.fleet.do("Cut", true); err != nil {
 		return nil, err
@@ -115,10 +115,12 @@ func (w *bench) returnOfAll(ctx context.Context, out *report) ([][]string, error
 	if err := w.fleet.do("Cut", false); err != nil {
 		return nil, err
 	}
-	if err := w.fleet.do("Compared", lists); err != nil {
+	calls := w.callWhile(ctx, service)
+	err = w.fleet.do("Compared", lists)
+	compared := time.Since(began)
+	if err = errors.Join(err, calls.stop()); err != nil {
 		return nil, err
 	}
-	compared := time.Since(began)
 	last, err := w.eyes.settled(ctx, 3*time.Second)
 	if err != nil {
 		return nil, err
@@ -133,11 +135,11 @@ func (w *bench) returnOfAll(ctx context.Context, out *report) ([][]string, error
 	if err := w.fleet.Call("Fleet.BareReconnect", BareStart{Etcd: w.endpoint(), To: w.clusters}, &floor); err != nil {
 		return nil, err
 	}
-	return [][]string{
+	return append(calls.rows(), [][]string{
 		{"all syncers return: every one has compared", seconds(compared), seconds(floor) + " (as many bare clients)", ratio(compared, floor)},
 		{"all syncers return: the last write", seconds(last.Sub(began)), fmt.Sprintf("%d revisions", now-rev), "-"},
 		{"all syncers return: the control plane's CPU", seconds(after.cpu - server.cpu), "", "-"},
-	}, nil
+	}...), nil
 }
 
 // coldStart kills the control plane and starts it over the same data. The floor is

@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
+)
+
+// applyFile applies the services of one file as a unit: all of them are planned before the first
+// is written, and those that are new are created all or none. Then those that are there already are
+// changed, one after the other; a change that fails takes nothing back.
+func (c *applyCmd) applyFile(ctx context.Context, a *app, api *client.Client, services []defined) error {
+	var fresh, there []defined
+	for _, s := range services {
+		plan, err := api.Plan(ctx, s.Service, client.PlanOptions{})
+		if err != nil {
+			return ofDefined(err, s)
+		}
+		if plan.Action == v1.PlanCreate {
+			fresh = append(fresh, s)
+		} else {
+			there = append(there, s)
+		}
+	}
+	if err := c.createTogether(ctx, a, api, fresh); err != nil {
+		return err
+	}
+	var failed []error
+	for _, s := range there {
+		if err := c.create(ctx, a, api, s.Service, client.CreateOptions{}); err != nil {
+			failed = append(failed, ofDefined(err, s))
+		}
+	}
+	if len(failed) > 1 {
+		for _, err := range failed[:len(failed)-1] {
+			output.Failure(a.stderr, a.form, err)
+		}
+	}
+	if n := len(failed); n > 0 {
+		a.sayf("%s of %d could not be changed; what else the file has is applied", count(n, "service"), len(services))
+		return failed[n-1]
+	}
+	return nil
+}
+
+// createTogether creates services, all or none.
+func (c *applyCmd) createTogether(ctx context.Context, a *app, api *client.Client, services []defined) error {
+	switch len(services) {
+	case 0:
+		return nil
+	case 1:
+		err := c.create(ctx, a, api, services[0].Service, client.CreateOptions{IdempotencyKey: c.IdempotencyKey})
+		return ofDefined(err, services[0])
+	}
+	opts := client.CreateOptions{Wait: c.Timeout, Async: !c.Wait, IdempotencyKey: c.IdempotencyKey}
+	if opts.IdempotencyKey == "" {
+		opts.IdempotencyKey = uuid.NewString()
+	}
+	list := make([]*oscar.Service, len(services))
+	for i, s := range services {
+		list[i] = s.Service
+	}
+	started := a.now()
+	result, err := api.CreateServices(ctx, list, opts)
+	if err != nil {
+		return c.explain(a, ofDefined(err, services...), opts)
+	}
+	var replicas []v1.Replica
+	for _, f := range result.Federations {
+		replicas = append(replicas, f.Replicas...)
+		a.sayf("%s: %s, %d of %s ready", f.GroupID, f.Phase, ready(&f), count(len(deployed(&f)), "replica"))
+	}
+	if result.Done {
+		a.sayf("%s created together after %s", count(len(services), "service"), a.now().Sub(started).Round(10*time.Millisecond))
+	} else {
+		a.sayf("%s accepted; oscarfed get federations shows how they go on", count(len(services), "service"))
+	}
+	return a.print(result.Federations, func() *output.Table { return replicaTable(replicas) })
+}
+
+// ofDefined says in an answer which of the services of a file it is about, and where that stands.
+// An answer about several names them by their place, as services[1].image.
+func ofDefined(err error, services ...defined) error {
+	e, ok := errors.AsType[*client.Error](err)
+	if !ok {
+		return err
+	}
+	told := *e
+	told.Problem.Violations = nil
+	for _, v := range e.Problem.Violations {
+		v.Path = placeInFile(v.Path, services)
+		told.Problem.Violations = append(told.Problem.Violations, v)
+	}
+	if len(services) == 1 && len(told.Problem.Violations) == 0 {
+		told.Problem.Title = services[0].at() + ": " + told.Problem.Title
+	}
+	return &told
+}
+
+// placeInFile turns the path of a violation into the name and line of a service, and the path in it.
+func placeInFile(path string, services []defined) string {
+	if len(services) == 1 {
+		return strings.TrimSuffix(services[0].at()+": "+path, ": ")
+	}
+	for i, s := range services {
+		prefix := fmt.Sprintf("services[%d]", i)
+		if rest, ok := strings.CutPrefix(path, prefix); ok && (rest == "" || rest[0] == '.') {
+			return strings.TrimSuffix(s.at()+": "+strings.TrimPrefix(rest, "."), ": ")
+		}
+	}
+	return path
+}
+
+// asUnit says whether a file is applied as a unit.
+func (c *applyCmd) asUnit(services []defined) (bool, error) {
+	switch {
+	case c.Each || len(services) == 1:
+		return false, nil
+	case c.Deployment != "":
+		return false, exit.Usagef("the %d services of %s are created all or none; with --deployment apply them by --each", len(services), c.File)
+	}
+	return true, nil
+}
