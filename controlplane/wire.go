@@ -71,7 +71,7 @@ func (c *ControlPlane) wire(counters *request.Counters, meter *access.Meter) err
 	}
 	c.Runs = runs.New(runs.Config{
 		State: c.state, Gate: c.gate, Tokens: c.Tokens, Jobs: c.Jobs, Identity: cfg.Identity, Hub: hub,
-		DefaultCluster: cfg.DefaultCluster, Dial: cfg.Dial, Logger: cfg.Logger,
+		DefaultCluster: cfg.DefaultCluster, Weights: cfg.JobWeights, Dial: cfg.Dial, Logger: cfg.Logger,
 	})
 	c.Recovery, err = recovery.New(recovery.Config{
 		Store: c.cfg.Store, State: c.state, Gate: c.gate, Federations: c.Federations, Tokens: c.Tokens, Clusters: c.Clusters, Identity: cfg.Identity,

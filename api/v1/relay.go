@@ -47,6 +47,16 @@ const RelayServiceTokenHeader = "Oscarfed-Service-Token"
 // tells accounts apart and names none of them. A syncer shares what it does at once by it.
 const RelayAccountHeader = "Oscarfed-Account"
 
+// Headers on the stream that say more of how a request takes its share.
+const (
+	// RelayFederationHeader is the uid of the federation: those of an account share what it gets.
+	RelayFederationHeader = "Oscarfed-Federation"
+	// RelayWeightsHeader has the weights of the account and of the federation, with a space.
+	RelayWeightsHeader = "Oscarfed-Weights"
+	// RelayWaitHeader is for how many seconds the request may wait until it can be answered.
+	RelayWaitHeader = "Oscarfed-Wait"
+)
+
 // RelayUserTokenHeader carries, on the stream, the access token of a user who asks OSCAR for
 // what is his.
 const RelayUserTokenHeader = "Oscarfed-User-Token"

@@ -3,6 +3,7 @@ package jobs
 import (
 	"github.com/oscarfed/oscarfed/controlplane/delegation"
 	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/internal/share"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -15,6 +16,11 @@ import (
 // has 1.
 type Weights struct {
 	Accounts, Federations map[string]float64
+}
+
+// Of are the weights of an account and of one of its federations.
+func (w Weights) Of(account, groupID string) share.Weights {
+	return share.Weights{Account: weight(w.Accounts, account), Federation: weight(w.Federations, groupID)}
 }
 
 func weight(of map[string]float64, name string) float64 {

@@ -9,10 +9,13 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/share"
 )
 
 // Replica is one life of a service on a cluster.
@@ -22,8 +25,10 @@ type Replica struct {
 	ClusterUID string
 	Service    string
 	UID        string
-	// Account identifies the account that asks: the syncer shares its slots among accounts.
-	Account string
+	// Tenant asks: the syncer shares its slots among tenants.
+	Tenant share.Tenant
+	// Wait is for how long the syncer may let the request wait for a slot.
+	Wait time.Duration
 }
 
 // Error says why there is no answer of a cluster's OSCAR.
@@ -143,14 +148,29 @@ func (h *Hub) request(ctx context.Context, method string, r Replica, query url.V
 	return req, nil
 }
 
+// setTenant tells the syncer for whom it is asked.
+func setTenant(h http.Header, r Replica) {
+	if r.Tenant.Account == "" {
+		return
+	}
+	h.Set(v1.RelayAccountHeader, r.Tenant.Account)
+	if r.Tenant.Federation != "" {
+		h.Set(v1.RelayFederationHeader, r.Tenant.Federation)
+	}
+	if w := r.Tenant.Weights; w != (share.Weights{}) {
+		h.Set(v1.RelayWeightsHeader, fmt.Sprint(w.Account, w.Federation))
+	}
+	if r.Wait > 0 {
+		h.Set(v1.RelayWaitHeader, strconv.Itoa(int(r.Wait.Seconds())))
+	}
+}
+
 // maxText bounds what is read of a refusal in bytes.
 const maxText = 1 << 10
 
 // ask sends a request. A refusal of the syncer itself is an error; OSCAR's answers are not.
 func (h *Hub) ask(req *http.Request, r Replica) (*http.Response, error) {
-	if r.Account != "" {
-		req.Header.Set(v1.RelayAccountHeader, r.Account)
-	}
+	setTenant(req.Header, r)
 	var wrote atomic.Bool
 	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{WroteHeaders: func() { wrote.Store(true) }}))
 	resp, err := h.Do(req, r.Cluster, r.ClusterUID)

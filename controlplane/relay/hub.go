@@ -107,6 +107,9 @@ func (h *Hub) Serve(ctx context.Context, peer Peer, conn net.Conn) error {
 	return nil
 }
 
+// continueTimeout is longer than a request may wait at a syncer.
+const continueTimeout = 15 * time.Minute
+
 // open makes an HTTP client of an accepted connection.
 func (h *Hub) open(ctx context.Context, peer Peer, conn net.Conn) (*stream, error) {
 	given := make(chan net.Conn, 1)
@@ -125,7 +128,9 @@ func (h *Hub) open(ctx context.Context, peer Peer, conn net.Conn) (*stream, erro
 		},
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: maxHead,
-		ExpectContinueTimeout:  h.cfg.Ping,
+		// A body is sent when the syncer asks for it: until then it would only fill the buffers of
+		// the requests that are answered. A connection that is dead, pings tell.
+		ExpectContinueTimeout: continueTimeout,
 		HTTP2: &http.HTTP2Config{
 			SendPingTimeout: h.cfg.Ping, PingTimeout: h.cfg.Ping, WriteByteTimeout: 2 * h.cfg.Ping,
 			MaxReceiveBufferPerStream: requestBuffer, MaxReceiveBufferPerConnection: connectionBuffer,

@@ -167,9 +167,9 @@ func TestOneAccountDoesNotKeepASyncerBusyForOthers(t *testing.T) {
 			return text("ok")
 		}}, dialler.Limits{Asks: 2})
 		eventually(t, "a stream", func() bool { _, ok := f.hub.Peer("c"); return ok })
-		as := func(account string) error {
+		as := func(account string, wait time.Duration) error {
 			r := replica()
-			r.Account = account
+			r.Tenant.Account, r.Wait = account, wait
 			resp, err := f.hub.Jobs(t.Context(), r, "")
 			if err == nil {
 				_ = resp.Body.Close()
@@ -179,17 +179,30 @@ func TestOneAccountDoesNotKeepASyncerBusyForOthers(t *testing.T) {
 		var asleep sync.WaitGroup
 		defer asleep.Wait()
 		defer close(wake)
-		asleep.Go(func() { _ = as("greedy") })
-		<-entered
-		if e, ok := errors.AsType[*relay.Error](as("greedy")); !ok || e.Word != v1.RelayBusy {
-			t.Errorf("one account got both slots: %v", e)
+		for range 2 {
+			asleep.Go(func() { _ = as("greedy", 0) })
+			<-entered
 		}
-		asleep.Go(func() {
-			if err := as("other"); err != nil {
-				t.Errorf("another account: %v", err)
-			}
-		})
-		<-entered
+		if e, ok := errors.AsType[*relay.Error](as("other", 0)); !ok || e.Word != v1.RelayBusy {
+			t.Errorf("there was a third slot: %v", e)
+		}
+		answered := make(chan string, 3)
+		for _, account := range []string{"greedy", "greedy", "other"} {
+			asleep.Go(func() {
+				if err := as(account, time.Minute); err != nil {
+					t.Errorf("%s: %v", account, err)
+				}
+				answered <- account
+			})
+			<-time.After(time.Second) // it is at the syncer
+		}
+		for range 3 { // one after another
+			wake <- struct{}{}
+			<-time.After(time.Second) // the next one is at its OSCAR
+		}
+		if first := <-answered; first != "other" {
+			t.Errorf("the first answer after those that had a slot is for %s", first)
+		}
 	})
 }
 

@@ -12,17 +12,17 @@ import (
 func TestAServicesTokenTakesOfItsOwnersShare(t *testing.T) {
 	t.Parallel()
 	c, other := &Controller{accountKey: []byte("one key")}, &Controller{accountKey: []byte("one key")}
-	anna := c.accountWord(identity.Caller{Subject: "anna"}, "owner")
-	owner := c.accountWord(identity.Caller{Subject: "owner"}, "owner")
+	anna := c.word(accountOf(identity.Caller{Subject: "anna"}, "owner"))
+	owner := c.word(accountOf(identity.Caller{Subject: "owner"}, "owner"))
 	if anna == owner || strings.Contains(anna, "anna") {
 		t.Errorf("a user is %q, and the owner %q", anna, owner)
 	}
 	for _, service := range []string{"life-1", "life-2"} {
-		if got := c.accountWord(identity.Caller{Service: service}, "owner"); got != owner {
+		if got := c.word(accountOf(identity.Caller{Service: service}, "owner")); got != owner {
 			t.Errorf("the bearer of the token of %s is %q, and the owner %q", service, got, owner)
 		}
 	}
-	if got := other.accountWord(identity.Caller{Subject: "anna"}, "x"); got != anna {
+	if got := other.word("anna"); got != anna {
 		t.Errorf("another instance says %q, not %q", got, anna)
 	}
 }

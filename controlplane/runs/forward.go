@@ -18,6 +18,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/relay"
 	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/internal/share"
 )
 
 // OSCAR's own paths of buckets, volumes, quotas and usage. A list is the sum over the caller's
@@ -69,7 +70,7 @@ func (c *Controller) Forward(ctx context.Context, caller identity.Caller, in For
 	if err != nil {
 		return nil, err
 	}
-	to.Account = c.accountWord(caller, caller.Subject)
+	to.Tenant, to.Wait = share.Tenant{Account: c.word(caller.Subject)}, forwardTimeout
 	ctx, cancel := context.WithTimeout(ctx, forwardTimeout)
 	defer cancel()
 	resp, err := c.relay.Forward(ctx, to.Replica, forwardFor(caller, in))
@@ -226,7 +227,7 @@ func wholly(resp *http.Response, err error) (*http.Response, error) {
 // clustersOf are those that a list is the sum over: each with a replica of the caller's, the default
 // one, and the one that is named.
 func (c *Controller) clustersOf(caller identity.Caller, named string) (targets []target, missing []string, err error) {
-	account := c.accountWord(caller, caller.Subject)
+	tenant := share.Tenant{Account: c.word(caller.Subject)}
 	c.state.Read(func(v *view.View) {
 		ids := map[string]bool{}
 		for _, f := range v.Federations.All() {
@@ -248,7 +249,7 @@ func (c *Controller) clustersOf(caller identity.Caller, named string) (targets [
 			t, no := forwardTarget(v, caller, id)
 			switch {
 			case no == nil:
-				t.Account = account
+				t.Tenant, t.Wait = tenant, forwardTimeout
 				targets = append(targets, t)
 			case id == named:
 				err = no

@@ -61,7 +61,7 @@ func (c *Controller) logMembers(ctx context.Context, caller identity.Caller, in 
 	if p.Rec.Phase.Result() {
 		return nil, nil, false, fault.NotFound(fmt.Sprintf("there is no service %q", in.Service))
 	}
-	account := c.accountWord(caller, p.Rec.Owner)
+	tenant := c.tenant(caller, p.Rec)
 	list := []record.Member{p.At()}
 	if p.At().Coordinator {
 		list = p.Rec.Members
@@ -75,7 +75,7 @@ func (c *Controller) logMembers(ctx context.Context, caller identity.Caller, in 
 				continue
 			}
 			if t, ok := targetOf(v, m); ok {
-				t.Account = account
+				t.Tenant, t.Wait = tenant, memberTimeout
 				members = append(members, t)
 			} else {
 				missing = append(missing, m.ClusterID+": it has no rights any more")

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/delegation"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
@@ -59,26 +60,54 @@ func (c *Controller) Invoke(ctx context.Context, caller identity.Caller, req Req
 	if err != nil {
 		return nil, fault.Crossing(err)
 	}
-	targets, verdicts := c.runOrder(p, need)
-	body := &once{from: req.Body}
-	tried := verdicts
-	account := c.accountWord(caller, p.Rec.Owner)
+	targets, tried := c.runOrder(p, need)
+	in := relay.Invocation{Header: req.Header, Body: &once{from: req.Body}, Length: req.Length}
+	tenant := c.tenant(caller, p.Rec)
+	var busy []target
 	for _, t := range targets {
-		t.Account = account
-		resp, err := c.invoke(ctx, t, relay.Invocation{Token: c.tokens.ServiceToken(t.UID), Header: req.Header, Body: body, Length: req.Length}) //nolint:bodyclose // the caller's, with the answer
-		if err == nil {
-			return &Answer{ClusterID: t.Cluster, Status: resp.StatusCode, Header: resp.Header, Length: resp.ContentLength, Body: resp.Body}, nil
+		t.Tenant = tenant
+		answer, no, err := c.ask(ctx, t, in)
+		switch {
+		case no == nil:
+			return answer, err
+		case no.Word == v1.RelayBusy:
+			busy = append(busy, t)
+		default:
+			tried = append(tried, t.Cluster+": "+no.Text)
 		}
-		e, ok := errors.AsType[*relay.Error](err)
-		if !ok || e.Sent || body.touched.Load() {
-			c.cfg.Logger.Warn("an invocation has no answer", "service", req.Service, "cluster", t.Cluster, "error", err)
-			return nil, &fault.Error{Code: fault.CodeUnknownOutcome, Cause: err,
-				Message: fmt.Sprintf("%s was asked and has not answered; the service may have been invoked, so no other member was", t.Cluster)}
+	}
+	if len(busy) > 0 { // it waits at the member that the policy prefers
+		t := busy[0]
+		t.Wait = runWait
+		answer, no, err := c.ask(ctx, t, in)
+		if no == nil {
+			return answer, err
 		}
-		tried = append(tried, t.Cluster+": "+e.Text)
+		tried = append(tried, t.Cluster+": "+no.Text)
 	}
 	return nil, &fault.Error{Code: fault.CodeUnavailable, RetryAfter: 5 * time.Second,
 		Message: "no member could be invoked: " + strings.Join(tried, "; ")}
+}
+
+// runWait is for how long an invocation waits at a cluster that answers as many as it does at a time:
+// as long as one may take.
+const runWait = 5 * time.Minute
+
+// ask invokes a service at one member. no says why that was not sent there: another one may be
+// asked.
+func (c *Controller) ask(ctx context.Context, t target, in relay.Invocation) (answer *Answer, no *relay.Error, err error) {
+	in.Token = c.tokens.ServiceToken(t.UID)
+	resp, err := c.invoke(ctx, t, in) //nolint:bodyclose // the caller's, with the answer
+	if err == nil {
+		return &Answer{ClusterID: t.Cluster, Status: resp.StatusCode, Header: resp.Header, Length: resp.ContentLength, Body: resp.Body}, nil, nil
+	}
+	e, ok := errors.AsType[*relay.Error](err)
+	if body, _ := in.Body.(*once); ok && !e.Sent && !body.touched.Load() {
+		return nil, e, nil
+	}
+	c.cfg.Logger.Warn("an invocation has no answer", "service", t.Service, "cluster", t.Cluster, "error", err)
+	return nil, nil, &fault.Error{Code: fault.CodeUnknownOutcome, Cause: err,
+		Message: fmt.Sprintf("%s was asked and has not answered; the service may have been invoked, so no other member was", t.Cluster)}
 }
 
 // target is a replica that may be invoked, and where.

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/relay"
 	"github.com/oscarfed/oscarfed/internal/outbound"
 	"github.com/oscarfed/oscarfed/internal/share"
@@ -21,41 +22,51 @@ import (
 // is sent over verified TLS or on this machine only.
 //
 // Each cluster is asked for so many at once as its syncer would let through, shared among
-// accounts as there: see internal/share.
+// tenants as there: see internal/share.
 type direct struct {
 	client *http.Client
 	slots  *directSlots
 }
 
-// directRuns is how many invocations of a cluster are under way from one instance.
-const directRuns = 128
+// directRuns is how many invocations of a cluster are under way from one instance, and directWaiting
+// how many wait.
+const directRuns, directWaiting = 128, 56
 
 // directSlots are those of each cluster that is asked now.
 type directSlots struct {
 	mu sync.Mutex
-	of map[string]*share.Slots
+	of map[string]*directCluster
 }
 
-// take takes a slot of a cluster for an account; give returns it.
-func (d *directSlots) take(cluster, account string) (give func(), err error) {
+// directCluster is one cluster, as long as requests use it.
+type directCluster struct {
+	*share.Slots
+	users int
+}
+
+// take takes a slot of a cluster; give returns it.
+func (d *directSlots) take(ctx context.Context, t target) (give func(), err error) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	slots := d.of[cluster]
-	if slots == nil {
-		slots = share.New(directRuns)
-		d.of[cluster] = slots
+	c := d.of[t.Cluster]
+	if c == nil {
+		c = &directCluster{Slots: share.New(directRuns, directWaiting)}
+		d.of[t.Cluster] = c
 	}
-	back, err := slots.Take(account)
-	if err != nil {
-		return nil, err
-	}
-	return func() {
+	c.users++
+	d.mu.Unlock()
+	leave := func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if back(); slots.Idle() {
-			delete(d.of, cluster)
+		if c.users--; c.users == 0 {
+			delete(d.of, t.Cluster)
 		}
-	}, nil
+	}
+	back, err := c.Take(ctx, t.Tenant, t.Wait)
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	return sync.OnceFunc(func() { back(); leave() }), nil
 }
 
 func newDirect(dial outbound.Dial) direct {
@@ -70,7 +81,7 @@ func newDirect(dial outbound.Dial) direct {
 			Transport:     transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		slots: &directSlots{of: map[string]*share.Slots{}},
+		slots: &directSlots{of: map[string]*directCluster{}},
 	}
 }
 
@@ -97,9 +108,9 @@ func (d direct) run(ctx context.Context, t target, in relay.Invocation, instead 
 	if err != nil {
 		return nil, instead
 	}
-	give, err := d.slots.take(t.Cluster, t.Account)
+	give, err := d.slots.take(ctx, t)
 	if err != nil {
-		return nil, &relay.Error{Text: "it is asked as much for this account as one may ask at a time, or as much as it answers", Err: err}
+		return nil, &relay.Error{Word: v1.RelayBusy, Text: "it is asked as much as it answers at a time", Err: err}
 	}
 	var sent atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})

@@ -4,57 +4,73 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/relay"
+	"github.com/oscarfed/oscarfed/internal/share"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
-// Invocations of one user leave room for others also where there is no stream, and a slot
-// comes back when an answer was read.
-func TestInvocationsWithoutAStreamLeaveRoomForOthers(t *testing.T) {
+// Invocations without a stream are shared as on one: a user alone has all slots, and the first
+// invocation of another one gets the first slot that comes back.
+func TestInvocationsWithoutAStreamAreShared(t *testing.T) {
 	t.Parallel()
-	entered, wake := make(chan struct{}, 2*directRuns), make(chan struct{})
-	oscar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/sleeps") {
-			entered <- struct{}{}
-			<-wake
-		}
+	entered, wake := make(chan string, 2*directRuns), make(chan struct{})
+	oscar := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		entered <- r.Header.Get("Ce-Account")
+		<-wake
 	}))
 	t.Cleanup(oscar.Close)
 	d := newDirect(nil)
 	t.Cleanup(d.close)
-	run := func(account, service string) (*http.Response, error) {
-		at := target{Replica: relay.Replica{Cluster: "c", Service: service, Account: account}, endpoint: oscar.URL}
-		return d.run(t.Context(), at, relay.Invocation{}, relay.ErrNoStream)
+	run := func(account string, wait time.Duration) error {
+		at := target{Replica: relay.Replica{Cluster: "c", Service: "sleeps", Tenant: share.Tenant{Account: account}, Wait: wait}, endpoint: oscar.URL}
+		resp, err := d.run(t.Context(), at, relay.Invocation{Header: http.Header{"Ce-Account": {account}}}, relay.ErrNoStream)
+		if err == nil {
+			err = resp.Body.Close()
+		}
+		return err
 	}
 	var asleep sync.WaitGroup
-	for range directRuns / 2 {
+	sleep := func(account string) {
 		asleep.Go(func() {
-			if resp, err := run("greedy", "sleeps"); err != nil {
+			if err := run(account, time.Hour); err != nil {
 				t.Error(err)
-			} else {
-				_ = resp.Body.Close()
 			}
 		})
+	}
+	for range directRuns {
+		sleep("greedy")
 		<-entered
 	}
-	resp, err := run("greedy", "sleeps")
-	if e, ok := errors.AsType[*relay.Error](err); !ok || e.Sent || resp != nil {
-		t.Errorf("the user who has half got one more: %v", err)
+	if e, ok := errors.AsType[*relay.Error](run("other", 0)); !ok || e.Sent || e.Word != v1.RelayBusy {
+		t.Errorf("there was one more slot: %v", e)
 	}
-	for range 2 * directRuns { // more than there are, one after another
-		resp, err := run("other", "answers")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = resp.Body.Close()
+	waiting := func(n int) {
+		await.Until(t, "they wait", func() bool {
+			d.slots.mu.Lock()
+			defer d.slots.mu.Unlock()
+			return d.slots.of["c"].users == directRuns+n
+		})
+	}
+	for range 20 {
+		sleep("greedy")
+	}
+	waiting(20)
+	sleep("other")
+	waiting(21)
+	wake <- struct{}{}
+	if first := <-entered; first != "other" {
+		t.Errorf("the first slot that came back went to %s", first)
 	}
 	close(wake)
 	asleep.Wait()
-	if d.slots.mu.Lock(); len(d.slots.of) > 0 {
+	d.slots.mu.Lock()
+	defer d.slots.mu.Unlock()
+	if len(d.slots.of) > 0 {
 		t.Errorf("slots are left: %v", d.slots.of)
 	}
-	d.slots.mu.Unlock()
 }

@@ -23,6 +23,8 @@ type Config struct {
 	Hub *relay.Hub
 	// DefaultCluster is the cluster of a storage request that names none; it may be empty.
 	DefaultCluster string
+	// Weights by which accounts and federations share the invocations of a cluster.
+	Weights jobs.Weights
 	// Dial connects to OSCARs.
 	Dial   outbound.Dial
 	Logger *slog.Logger

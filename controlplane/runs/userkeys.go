@@ -14,6 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/relay"
 	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/internal/share"
 )
 
 // UserKeys are a user's at the MinIO of one cluster, as its OSCAR gives them to him.
@@ -41,7 +42,7 @@ func (c *Controller) StorageOf(ctx context.Context, caller identity.Caller, clus
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, err
 	}
-	to := relay.Replica{Cluster: cluster, Account: c.accountWord(caller, caller.Subject)}
+	to := relay.Replica{Cluster: cluster, Tenant: share.Tenant{Account: c.word(caller.Subject)}, Wait: userKeysTimeout}
 	var away error
 	c.state.Read(func(v *view.View) {
 		reg := v.Clusters.Get(cluster).Rec

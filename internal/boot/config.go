@@ -86,7 +86,7 @@ type ControlPlane struct {
 	JobsPerFederation    int                `default:"10000" help:"Jobs of one federation that may be in flight; more are refused."`
 	EndpointNetworks     []string           `sep:"," placeholder:"CIDR" help:"Networks that members of type endpoint may be in although they are not of the public internet."`
 	JobsPerUser          int                `default:"20000" help:"Jobs of one user that may be in flight."`
-	JobWeights           map[string]float64 `mapsep:"," placeholder:"SUBJECT=N" help:"Weights of accounts where they share a cluster; 1 for the others."`
+	JobWeights           map[string]float64 `mapsep:"," placeholder:"SUBJECT=N" help:"Weights of accounts where they share a cluster for jobs and invocations; 1 for the others."`
 	FederationJobWeights map[string]float64 `mapsep:"," placeholder:"GROUP_ID=N" help:"Weights of an account's federations where they share a cluster; 1 for the others."`
 	RequestsPerUser      int                `default:"500000" help:"Requests with an Idempotency-Key of one user that are kept, each for 24 h; more are refused."`
 	BytesPerUser         int64              `default:"0" help:"Bytes that one user may have in etcd; more are refused. 0 is an eighth of etcd's quota, and at least 64 MiB."`

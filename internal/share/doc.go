@@ -1,3 +1,3 @@
-// Package share owns how a number of slots is shared among accounts, so that none of them
-// shuts the others out. It knows nothing of what the slots are for.
+// Package share owns how a number of slots is shared among accounts and their federations by
+// weight. It knows nothing of what the slots are for.
 package share

@@ -30,8 +30,7 @@ type Limits struct {
 	// Ask is how long any other request may take: 60 s.
 	Ask time.Duration
 	// Runs and Asks bound the invocations and other requests that run at the same time, over all
-	// streams: 128 and 8, of which one account may have half. OSCAR allows about two reads a
-	// second.
+	// streams: 128 and 8. Accounts share them by weight. OSCAR allows about two reads a second.
 	Runs, Asks int
 }
 
@@ -69,7 +68,7 @@ type handler struct {
 }
 
 func newHandler(site Site, limits Limits, counted func(what, outcome string)) http.Handler {
-	h := &handler{site: site, limits: limits, runs: share.New(limits.Runs), asks: share.New(limits.Asks), counted: counted}
+	h := &handler{site: site, limits: limits, runs: share.New(limits.Runs, maxWaiting), asks: share.New(limits.Asks, maxWaiting), counted: counted}
 	mux := http.NewServeMux()
 	mux.Handle("GET /services/{service}/{uid}/jobs", h.aboutJobs("jobs", h.listJobs))
 	mux.Handle("DELETE /services/{service}/{uid}/jobs", h.aboutJobs("delete_jobs", h.deleteJobs))
@@ -83,6 +82,10 @@ func newHandler(site Site, limits Limits, counted func(what, outcome string)) ht
 	})
 	return mux
 }
+
+// maxWaiting is how many invocations, and how many other requests, wait for a slot at most. All of
+// them together are fewer than a stream carries (maxConcurrent).
+const maxWaiting = 56
 
 // refusal is an answer of the syncer itself, not of OSCAR.
 type refusal struct {

@@ -7,15 +7,20 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/share"
 )
 
 // sleepers has invocations that last until wake is called.
 type sleepers struct {
 	t       *testing.T
 	handler http.Handler
-	entered chan struct{}
+	// entered has the account of each invocation that begins to sleep, and end ends one.
+	entered chan string
+	end     chan struct{}
 	wake    func()
 	asleep  sync.WaitGroup
 }
@@ -23,10 +28,13 @@ type sleepers struct {
 func newSleepers(t *testing.T, limits Limits) *sleepers {
 	t.Helper()
 	ctx, wake := context.WithCancel(t.Context())
-	s := &sleepers{t: t, entered: make(chan struct{}, 1000), wake: wake}
-	site := &fakeSite{silent: true, answer: func(Outgoing) (*http.Response, error) {
-		s.entered <- struct{}{}
-		<-ctx.Done()
+	s := &sleepers{t: t, entered: make(chan string, 1000), end: make(chan struct{}), wake: wake}
+	site := &fakeSite{silent: true, answer: func(out Outgoing) (*http.Response, error) {
+		s.entered <- out.Header.Get("Ce-Account")
+		select {
+		case <-s.end:
+		case <-ctx.Done():
+		}
 		return nil, ErrNotSent
 	}}
 	s.handler = newHandler(site, limits.withDefaults(), func(string, string) {})
@@ -64,57 +72,79 @@ func (s *sleepers) run(account string) bool {
 	return s.request(http.MethodPost, "/services/s/life/run", account)
 }
 
-// One user who invokes as much as he can leaves room for all others.
-func TestSleepingInvocationsOfOneUserLeaveRoomForOthers(t *testing.T) {
-	s := newSleepers(t, Limits{})
-	const all = 128
-	got := 0
-	for s.run("greedy") {
-		got++
-	}
-	if got != all/2 {
-		t.Errorf("a user alone got %d of %d slots, not half of them", got, all)
-	}
-	for i := range 5 {
-		if user := fmt.Sprintf("user %d", i); !s.run(user) {
-			t.Errorf("%s was refused while one user holds %d", user, got)
-		}
-	}
-	if s.run("greedy") {
-		t.Error("the user who holds half got one more")
-	}
+// wait sends an invocation that waits for a slot, and returns once it waits, or sleeps at OSCAR.
+func (s *sleepers) wait(account string) {
+	s.t.Helper()
+	r := httptest.NewRequest(http.MethodPost, "http://relay/services/s/life/run", http.NoBody)
+	r.Header = token("t")
+	r.Header.Set(v1.RelayAccountHeader, account)
+	r.Header.Set(v1.RelayWaitHeader, "300")
+	r.Header.Set("Ce-Account", account)
+	s.asleep.Go(func() { s.handler.ServeHTTP(httptest.NewRecorder(), r) })
+	synctest.Wait()
 }
 
-// The same holds for several, as far as there are slots: each later one gets half of what is left.
-func TestSeveralGreedyUsersLeaveRoomForOneMore(t *testing.T) {
-	s := newSleepers(t, Limits{})
-	for i, want := range []int{64, 32, 16, 8, 4, 2, 1, 1, 0} {
+// One user who invokes as much as he can has all slots. The first invocation of another one gets the
+// first that is free, before those of his that wait.
+func TestOneUsersInvocationsDelayAnothersByOneSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSleepers(t, Limits{})
+		const all = 128
 		got := 0
-		for s.run(fmt.Sprintf("user %d", i)) {
+		for s.run("greedy") {
 			got++
 		}
-		if got != want {
-			t.Errorf("user %d got %d slots, want %d", i, got, want)
+		if got != all {
+			t.Errorf("a user alone got %d of %d slots", got, all)
 		}
-	}
+		for range maxWaiting {
+			s.wait("greedy")
+		}
+		for i := range 5 {
+			user := fmt.Sprint("user ", i)
+			s.wait(user)
+			s.end <- struct{}{}
+			if got := <-s.entered; got != user {
+				t.Errorf("%s got the slot that was given back, not %s", got, user)
+			}
+		}
+	})
 }
 
 // What a syncer reads of its OSCAR for others is shared in the same way.
-func TestLogsOfOneUserLeaveRoomForOthers(t *testing.T) {
-	s := newSleepers(t, Limits{})
-	for s.request(http.MethodGet, "/services/s/life/jobs/j", "greedy") {
-	}
-	if !s.request(http.MethodGet, "/services/s/life/jobs", "other") {
-		t.Error("another user cannot list his jobs")
-	}
+func TestLogsOfOneUserDelayAnothersByOneSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSleepers(t, Limits{})
+		for s.request(http.MethodGet, "/services/s/life/jobs/j", "greedy") {
+		}
+		s.end <- struct{}{}
+		synctest.Wait()
+		if !s.request(http.MethodGet, "/services/s/life/jobs", "other") {
+			t.Error("another user cannot list his jobs")
+		}
+	})
 }
 
-// A control plane that does not say who asks yet is shared by services.
-func TestWithoutAnAccountServicesShare(t *testing.T) {
-	s := newSleepers(t, Limits{})
-	for s.run("") {
-	}
-	if !s.run("other") {
-		t.Error("another caller was refused")
+// What an older control plane, or a broken one, says is no reason to refuse a request.
+func TestHeadersOfTenants(t *testing.T) {
+	for _, test := range []struct {
+		account, weights, wait string
+		want                   share.Tenant
+		waits                  time.Duration
+	}{
+		{"", "", "", share.Tenant{Account: "service life"}, 0},
+		{"a", "2 0.5", "300", share.Tenant{Account: "a", Weights: share.Weights{Account: 2, Federation: 0.5}}, 5 * time.Minute},
+		{"a", "2", "65535", share.Tenant{Account: "a"}, maxWait},
+		{"a", "-1 NaN", "-1", share.Tenant{Account: "a"}, 0},
+		{"a", "Inf 1", "100000", share.Tenant{Account: "a"}, 0},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "http://relay/", http.NoBody)
+		r.SetPathValue("uid", "life")
+		r.Header.Set(v1.RelayAccountHeader, test.account)
+		r.Header.Set(v1.RelayWeightsHeader, test.weights)
+		r.Header.Set(v1.RelayWaitHeader, test.wait)
+		if got, wait := tenantOf(r), waitOf(r); got != test.want || wait != test.waits {
+			t.Errorf("%+v is %+v, %s", test, got, wait)
+		}
 	}
 }
