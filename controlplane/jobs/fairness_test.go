@@ -181,7 +181,7 @@ func TestAFloodDelaysAnothersFirstJobByOnePlace(t *testing.T) {
 // each of the others, whichever job ends when.
 func TestAccountsShareEachClusterByWeight(t *testing.T) {
 	for seed := range uint64(10) {
-		random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a simulation
+		random := rand.New(rand.NewPCG(seed, 0))
 		weights, sum := map[string]float64{}, 0.0
 		for i := range 2 + random.IntN(3) {
 			w := 0.5 + 5*random.Float64()

@@ -49,7 +49,7 @@ func PackJob(id string, value []byte) (QueuedJob, bool) {
 		return QueuedJob{}, false
 	}
 	q := QueuedJob{
-		job: id, requestID: requestID, size: int32(min(max(j.Size, 0), 1<<30)), //nolint:gosec // it is bounded
+		job: id, requestID: requestID, size: int32(min(max(j.Size, 0), 1<<30)),
 		accepted: j.AcceptedAt.UnixMilli(), changed: j.ChangedAt.UnixMilli(),
 		shared: unique.Make(QueuedShared{
 			Federation: j.Federation, GroupID: j.GroupID, Owner: j.Owner, Cluster: j.Cluster, Service: j.Service,

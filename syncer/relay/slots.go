@@ -45,5 +45,5 @@ func waitOf(r *http.Request) time.Duration {
 	if err != nil {
 		return 0
 	}
-	return min(time.Duration(seconds)*time.Second, maxWait) //nolint:gosec // it has 16 bits
+	return min(time.Duration(seconds)*time.Second, maxWait)
 }
