@@ -1,6 +1,7 @@
 package controlplane_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -79,6 +80,7 @@ func (w *world) phases() map[int64][]record.Phase {
 func TestSeveralServicesAreCreatedTogether(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
+		w.guard()
 		req := batch(t, "one", "two", "three")
 		req.IdempotencyKey = "k1"
 		res, err := w.Federations.CreateServices(t.Context(), admin, req)
@@ -136,6 +138,7 @@ func TestOneServiceThatIsRefusedLeavesNoneOfItsBatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			await.InVirtualTime(t, func(t *testing.T) {
 				w := newWorld(t)
+				w.guard()
 				w.clusters["b"].does(failsFor("two", tt.answer))
 				req := batch(t, "one", "two", "three")
 				req.IdempotencyKey = "k1"
@@ -290,4 +293,46 @@ func TestABatchWaitsForTheUpgradeOfAllInstances(t *testing.T) {
 			t.Error("a service alone is no batch:", err)
 		}
 	})
+}
+
+// Whenever the instance dies, the next one ends what it began: all or none, and the same request has
+// that outcome.
+func TestABatchIsAllOrNoneWhenItsInstanceDies(t *testing.T) {
+	for point, answer := range map[string]func(string, *record.Desired) *record.Observed{
+		"after_specs": yes, "after_accept": yes, "before_commit": yes, "after_commit": yes, "before_ready": yes, "after_ready": yes,
+		"before_abort": no(record.ReasonDoesNotFit), "after_abort": no(record.ReasonDoesNotFit),
+		"before_roll_back": failing, "after_roll_back": failing, "before_rolled_back": failing, "after_rolled_back": failing,
+	} {
+		t.Run(point, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.guard()
+				w.clusters["b"].does(failsFor("two", answer))
+				w.stop()
+				dead := w.mortal("controlplane." + point)
+				send := func(wait time.Duration) (*federations.BatchResult, error) {
+					req := batch(t, "one", "two", "three")
+					req.IdempotencyKey, req.Wait = "k1", wait
+					ctx, cancel := context.WithTimeout(t.Context(), wait)
+					defer cancel()
+					return w.Federations.CreateServices(ctx, admin, req)
+				}
+				_, _ = send(20 * time.Second)
+				<-dead
+				w.ControlPlane = w.second()
+				res, err := send(time.Hour)
+				all := w.keys(record.NamesPrefix)
+				switch {
+				case err == nil && (len(res.Federations) != 3 || len(all) != 3):
+					t.Errorf("%d federations, names %v", len(res.Federations), all)
+				case err != nil:
+					w.eventually(func() bool { return len(w.keys(record.NamesPrefix)) == 0 })
+					w.nothingLeft()
+				}
+				if ok := strings.Contains(point, "abort") || strings.Contains(point, "back"); ok == (err == nil) {
+					t.Errorf("%v", err)
+				}
+			})
+		})
+	}
 }
