@@ -71,41 +71,53 @@ func (w *world) written(after int64) (bytes, revisions int) {
 // perMember is what a create or change may write for each member besides the definition.
 const perMember = 4 << 10
 
+// perFederation is what they may write besides for the federation: its record, its history, its
+// secrets, the request, and the audit.
+const perFederation = 8 << 10
+
 // The bytes of a create are those of its definition, and a little for each member; those of a change
-// that leaves the script are the little.
+// that leaves the script are the little. A small definition is in the record of each member.
 func TestADefinitionIsWrittenOnce(t *testing.T) {
-	for _, n := range []int{10, oscar.MaxReplicas} {
-		t.Run(fmt.Sprint(n, " members"), func(t *testing.T) {
-			await.InVirtualTime(t, func(t *testing.T) {
-				w := newSharingWorld(t)
-				w.guard("hunter2-hunter2")
-				body := starOf(n, oscar.MaxServiceBytes-20<<10)
-				before := w.revision()
-				if _, err := w.Federations.CreateService(t.Context(), admin, send(t, body)); err != nil {
-					var e *fault.Error
-					errors.As(err, &e)
-					t.Fatal(err, e.Violations)
-				}
-				bytes, revisions := w.written(before)
-				t.Logf("the create of %d bytes wrote %d, %d a member, in %d revisions", len(body), bytes, (bytes-len(body))/n, revisions)
-				if bytes > len(body)+n*perMember {
-					t.Errorf("%d bytes were written", bytes)
-				}
-				before = w.revision()
-				s := send(t, strings.Replace(body, "1Gi", "2Gi", 1)).Service
-				if _, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: time.Minute}); err != nil {
-					t.Fatal(err)
-				}
-				bytes, revisions = w.written(before)
-				t.Logf("the change wrote %d bytes, %d a member, in %d revisions", bytes, bytes/n, revisions)
-				if bytes > n*perMember {
-					t.Errorf("%d bytes were written by the change", bytes)
-				}
-				if parts := w.keys(record.PartsPrefix); len(parts) != 3 {
-					t.Errorf("%d parts are there, not a text, a patch and secrets", len(parts))
-				}
+	for _, n := range []int{3, 10, oscar.MaxReplicas} {
+		for size, shares := range map[int]bool{100: false, 1300: false, 4 << 10: true, oscar.MaxServiceBytes - 20<<10: true} {
+			t.Run(fmt.Sprint(n, " members, ", size, " bytes"), func(t *testing.T) {
+				await.InVirtualTime(t, func(t *testing.T) { writtenOnce(t, n, size, shares) })
 			})
-		})
+		}
+	}
+}
+
+func writtenOnce(t *testing.T, n, size int, shares bool) {
+	w := newSharingWorld(t)
+	w.guard("hunter2-hunter2")
+	body := starOf(n, size)
+	before := w.revision()
+	if _, err := w.Federations.CreateService(t.Context(), admin, send(t, body)); err != nil {
+		var e *fault.Error
+		errors.As(err, &e)
+		t.Fatal(err, e.Violations)
+	}
+	bytes, revisions := w.written(before)
+	t.Logf("the create of %d bytes wrote %d, %d a member, in %d revisions", len(body), bytes, (bytes-len(body))/n, revisions)
+	if bytes > len(body)+n*perMember+perFederation {
+		t.Errorf("%d bytes were written", bytes)
+	}
+	before = w.revision()
+	s := send(t, strings.Replace(body, "1Gi", "2Gi", 1)).Service
+	if _, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	bytes, revisions = w.written(before)
+	t.Logf("the change wrote %d bytes, %d a member, in %d revisions", bytes, bytes/n, revisions)
+	if bytes > n*perMember+perFederation {
+		t.Errorf("%d bytes were written by the change", bytes)
+	}
+	want := 0
+	if shares {
+		want = 3 // a text, a patch and secrets
+	}
+	if parts := w.keys(record.PartsPrefix); len(parts) != want {
+		t.Errorf("%d parts are there, not %d", len(parts), want)
 	}
 }
 
@@ -199,7 +211,9 @@ func TestMembersWithPartsAndWithout(t *testing.T) {
 func TestPartsWaitForTheOldestInstance(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
 		w := newSharingWorld(t, func(c *controlplane.Config) { c.Forms = record.Forms{Reads: 1, Writes: 1} })
-		w.mustCreate()
+		if _, err := w.Federations.CreateService(t.Context(), admin, send(t, starOf(3, 20<<10))); err != nil {
+			t.Fatal(err)
+		}
 		if parts := w.keys(record.PartsPrefix); len(parts) > 0 {
 			t.Errorf("parts are written: %v", parts)
 		}
@@ -214,7 +228,9 @@ func TestACreateThatStalledStagesItsPartsAgain(t *testing.T) {
 		s.w.parts = true
 		s.w.guard()
 		s.w.start(func(c *controlplane.Config) { c.SweepInterval, c.FailPoint = time.Minute, s.pass })
-		if _, err := s.w.create(func(r *federations.CreateRequest) { r.Wait = patience }); err != nil {
+		if _, err := s.w.create(func(r *federations.CreateRequest) {
+			r.Wait, r.Service.Script = patience, strings.Repeat("x", 4<<10) // a small one has no parts
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if staged := <-s.held; !slices.ContainsFunc(staged, func(key string) bool { return record.ParseKey(key).Kind == record.KindPart }) {

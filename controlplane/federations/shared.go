@@ -116,7 +116,13 @@ func (r *Renderer) seal(h seal.Header, changes json.RawMessage, recipients ...se
 	return r.cp.sealer.Seal(h, payload, recipients...)
 }
 
-// share makes what the replicas share, when every instance and a syncer among them reads parts.
+// wholeUpTo is how many bytes, with secrets, the replicas have a copy each of: with so many a create
+// still writes 4 KiB for a member. A part costs every
+// syncer a read before its vote, and a name of 64 bytes and more in every record.
+const wholeUpTo = 1600
+
+// share makes what the replicas share, when every instance and a syncer among them reads parts,
+// and when it is large.
 func (r *Renderer) share() error {
 	if !r.mayShare || len(r.readsParts) == 0 {
 		return nil
@@ -125,6 +131,9 @@ func (r *Renderer) share() error {
 	text, err := service.MarshalJSON()
 	if err != nil {
 		return fmt.Errorf("write what the replicas share: %w", err)
+	}
+	if len(text)+len(secrets) <= wholeUpTo {
+		return nil
 	}
 	r.shared, err = share(text, secrets, r.fed.Owner, r.known)
 	return err
