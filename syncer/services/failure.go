@@ -1,6 +1,7 @@
 package services
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -75,8 +76,8 @@ func noEffect(v *observation, step act) string {
 }
 
 // refuseBucket notes that a step is refused for a bucket that is not ours.
-func (s *Services) refuseBucket(v *observation, step act, already ...string) (bool, error) {
-	bucket, reason, err := s.foreignBucket(v, already)
+func (s *Services) refuseBucket(ctx context.Context, v *observation, step act, already ...string) (bool, error) {
+	bucket, reason, err := s.foreignBucket(ctx, v, already)
 	if bucket == "" || err != nil {
 		return false, err
 	}

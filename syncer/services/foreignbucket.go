@@ -1,6 +1,7 @@
 package services
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -16,7 +17,7 @@ import (
 // That this life made a bucket of the name, or an earlier one left it, is memory: it
 // may have been deleted, and another may stand there. So memory makes up for tags that
 // are missing, since OSCAR's PUT sets none, and for no others.
-func (s *Services) foreignBucket(v *observation, already []string) (name string, reason record.Reason, err error) {
+func (s *Services) foreignBucket(ctx context.Context, v *observation, already []string) (name string, reason record.Reason, err error) {
 	made := definition.Union(s.notedBuckets(v), s.madeBuckets(v))
 	for _, name := range v.def.DataBuckets() {
 		bucket, exists := v.buckets[name]
@@ -26,7 +27,7 @@ func (s *Services) foreignBucket(v *observation, already []string) (name string,
 		own, left := slices.Contains(made, name), slices.Contains(v.def.Left, name)
 		switch service, owned := bucket.FromService(), definition.SameOwner(bucket.Owner, v.desired.Owner); {
 		case !bucket.Tagged() && (own || left):
-			used, err := s.usedByOthers(v, name)
+			used, err := s.usedByOthers(ctx, v, name)
 			if err != nil {
 				return "", "", err
 			}
@@ -51,7 +52,13 @@ func (s *Services) foreignBucket(v *observation, already []string) (name string,
 
 // usedByOthers says whether a service of another owner names the bucket. The
 // administrator's own services are of many people, unless the store says whose one is.
-func (s *Services) usedByOthers(v *observation, bucket string) (bool, error) {
+func (s *Services) usedByOthers(ctx context.Context, v *observation, bucket string) (bool, error) {
+	if v.list == nil {
+		var err error
+		if v.list, _, err = s.deps.Answers.Lists.Get(ctx, v.asOf); err != nil {
+			return false, err
+		}
+	}
 	view := s.session.Mirror.Snapshot()
 	for name, service := range v.list.Services {
 		if name == v.name {

@@ -15,7 +15,7 @@ import (
 // volume of an earlier life is used by its name.
 func (s *Services) create(ctx context.Context, v *observation) (bool, error) {
 	made := s.madeBuckets(v)
-	if refused, err := s.refuseBucket(v, create); refused || err != nil {
+	if refused, err := s.refuseBucket(ctx, v, create); refused || err != nil {
 		return false, err
 	}
 	adopts, no, err := s.chooseVolume(ctx, v)
@@ -77,7 +77,7 @@ func (s *Services) update(ctx context.Context, v *observation, repair bool) (boo
 		return false, err
 	}
 	made := s.madeBuckets(v)
-	if refused, err := s.refuseBucket(v, update, already...); refused || err != nil {
+	if refused, err := s.refuseBucket(ctx, v, update, already...); refused || err != nil {
 		return false, err
 	}
 	makes := absent(v.def.Buckets(), v.buckets)

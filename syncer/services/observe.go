@@ -30,7 +30,7 @@ type observation struct {
 	// service as OSCAR shows it; nil when there is none.
 	service *manager.Service
 	buckets answers.BucketSet
-	// list is where the service was found, or not.
+	// list is where the service was found, or not; nil where the read of the service proved enough.
 	list *answers.Listing
 	// asOf is how old what OSCAR shows may be.
 	asOf time.Time
@@ -149,29 +149,47 @@ func (s *Services) examine(ctx context.Context, name string) (*observation, erro
 	return v, nil
 }
 
-// readService asks OSCAR for the service, and for the buckets of the cluster. listed is when the
-// list was made that the service was found in, or not; half says that OSCAR lists the service
-// and does not find it.
+// readService asks OSCAR for the service, and for the buckets of the cluster. The list proves that
+// there is none, or another's: where the service itself is read and is ours, it is not asked for.
+// listed is when the list was made; half says that OSCAR lists the service and does not find it.
 func (s *Services) readService(ctx context.Context, v *observation) (listed time.Time, half bool, err error) {
-	if v.list, listed, err = s.deps.Answers.Lists.Get(ctx, v.asOf); err != nil {
-		return listed, false, err
-	}
 	// Buckets are always asked for: one that is taken for absent would be taken
 	// for made by us.
 	if v.buckets, _, err = s.deps.Answers.Buckets.Get(ctx, s.session.Now()); err != nil {
 		return listed, false, err
 	}
-	v.service = v.list.Services[v.name]
 	v.until = s.session.Now().Add(s.session.TTL / 3)
-	switch shown, err := s.deps.OSCAR.Get(ctx, v.name); {
+	shown, err := s.deps.OSCAR.Get(ctx, v.name)
+	switch {
 	case err == nil:
 		v.service = shown
-	case manager.NotFound(err):
-		half = v.service != nil
-	default:
+		if s.mirroredAs(v) == ours {
+			return listed, false, nil
+		}
+	case !manager.NotFound(err):
 		return listed, false, err
 	}
+	if v.list, listed, err = s.deps.Answers.Lists.Get(ctx, v.asOf); err != nil {
+		return listed, false, err
+	}
+	if v.service == nil {
+		v.service = v.list.Services[v.name]
+		half = v.service != nil
+	}
 	return listed, half, nil
+}
+
+// mirroredAs is what the service is to the desired record that the mirror has.
+func (s *Services) mirroredAs(v *observation) whose {
+	kv, ok := s.session.Mirror.Snapshot().KV(record.DesiredServiceKey(s.session.ID, v.name))
+	if !ok {
+		return foreign
+	}
+	d, err := store.Decode[record.Desired](kv)
+	if err != nil {
+		return foreign
+	}
+	return whoseIs(v.service, d)
 }
 
 // readRecords reads the session and the records of the service. Without a desired record

@@ -81,7 +81,7 @@ func (s *Services) check(ctx context.Context, v *observation) (*refusal, error) 
 	if v.buckets, _, err = s.deps.Answers.Buckets.Get(ctx, v.asOf); err != nil {
 		return nil, err
 	}
-	if bucket, reason, err := s.foreignBucket(v, nil); bucket != "" || err != nil {
+	if bucket, reason, err := s.foreignBucket(ctx, v, nil); bucket != "" || err != nil {
 		return &refusal{reason, foreignBucketMessage(bucket, reason)}, err
 	}
 	if v.service == nil {
