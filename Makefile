@@ -36,7 +36,7 @@ KUBE         := $(BUILD)/tools/kube-$(KUBE_VERSION)
 OPENID_VERSION := $(shell awk -F '"' '$$2 == "oidc-provider" { print $$4 }' test/openid/package.json)
 OPENID         := $(BUILD)/tools/openid-$(OPENID_VERSION)
 
-.PHONY: help build images demo demo-keep test kube openid lint fuzz bench contract proof proof-jobs campaign campaign-coverage browser
+.PHONY: help build images demo demo-keep test kube openid lint fuzz bench contract proof proof-ha proof-jobs campaign campaign-coverage browser
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -105,6 +105,12 @@ proof-jobs: ## is a job lost, or started twice? JOBS of them (100000) over ten c
 	JOBS=$(or $(JOBS),100000) JOBSEED=$(JOBSEED) $(GO) test -count 1 -timeout 0 -v -run TestJobsAreNeitherLostNorStartedTwice \
 		./test/jobs/ >$(BUILD)/proof-jobs.log 2>&1 || status=$$?; \
 	grep -v level= $(BUILD)/proof-jobs.log; exit $$status
+
+proof-ha: ## is an accepted write lost, and how soon are calls answered, while etcd's leader and a control plane are killed every 20 s? for TIME (10m); SEED=n
+	@mkdir -p $(BUILD); status=0; \
+	HATIME=$(or $(TIME),10m) HASEED=$(SEED) $(GO) test -count 1 -timeout 0 -v -run TestAcceptedWritesSurvive \
+		./test/ha/ >$(BUILD)/proof-ha.log 2>&1 || status=$$?; \
+	grep -E '_test.go:|^(---|ok|FAIL)' $(BUILD)/proof-ha.log; exit $$status
 
 campaign: ## histories of whole federations in virtual time, for TIME (10m); SEEDS=1-1000; goes on where it ended, failures in build/campaign/found
 	@mkdir -p $(BUILD)/campaign
