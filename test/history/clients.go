@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -110,8 +111,12 @@ func (u *users) definition(name, home string, f Free) *oscar.Service {
 	if members := u.members(name, home, f.Members); f.Topology != string(oscar.TopologyNone) && len(members) > 0 {
 		federation["members"] = members
 	}
+	script := "#!/bin/sh\n# " + f.String() + "\n"
+	if len(script)%2 == 0 {
+		script += strings.Repeat("# so long that it is a part\n", 100)
+	}
 	return mustParse(map[string]any{
-		"name": name, "cluster_id": home, "image": "ghcr.io/grycap/imagemagick", "script": "#!/bin/sh\n# " + f.String() + "\n",
+		"name": name, "cluster_id": home, "image": "ghcr.io/grycap/imagemagick", "script": script,
 		"environment": map[string]any{"secrets": map[string]string{"KEY": secret}},
 		"input":       []map[string]string{{"storage_provider": "minio.default", "path": name + "/in"}},
 		"federation":  federation,
