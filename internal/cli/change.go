@@ -18,9 +18,9 @@ type waiting struct {
 	Timeout time.Duration
 }
 
-func (c *waiting) flags(f flagSet) {
-	f.yesOrNo(&c.Wait, "wait", true, "Wait until the change is applied everywhere.")
-	f.duration(&c.Timeout, "timeout", defaultTimeout, "How long to wait. The work goes on afterwards.")
+func (w *waiting) flags(f flagSet) {
+	f.yesOrNo(&w.Wait, "wait", "Wait until the change is applied everywhere.")
+	f.timeout(&w.Timeout, defaultTimeout, "How long to wait. The work goes on afterwards.")
 }
 
 func (w waiting) check() error {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
@@ -31,8 +32,10 @@ type app struct {
 	stdout, stderr io.Writer
 	flags          settings.Flags
 	form           output.Form
-	connection     settings.Connection
-	now            func() time.Time
+	// wide does not cut lines to the width of the terminal, noHeaders leaves out the head of tables.
+	wide, noHeaders bool
+	connection      settings.Connection
+	now             func() time.Time
 	// running is set when the command line was understood: an error before it is one of usage.
 	running bool
 	// status is that of a command of another package.
@@ -51,10 +54,42 @@ func (a *app) dial() (*client.Client, error) {
 
 // print writes a result: v as JSON or YAML, or what table makes of it.
 func (a *app) print(v any, table func() *output.Table) error {
-	if a.form != output.FormTable {
-		return output.Encode(a.stdout, a.form, v)
+	if a.form == output.FormTable || a.form == output.FormName {
+		return a.printTable(table())
 	}
-	return table().Write(a.stdout)
+	return a.encode(v)
+}
+
+// printTable writes a table, or its first column. On a terminal its lines are not wrapped.
+func (a *app) printTable(t *output.Table) error {
+	if a.form == output.FormName {
+		for _, name := range t.Names() {
+			if _, err := fmt.Fprintln(a.stdout, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if a.noHeaders {
+		t = t.WithoutHead()
+	}
+	width := 0
+	if isTerminal(a.stdout) && !a.wide {
+		width = terminalWidth()
+	}
+	return t.WriteWithin(a.stdout, width)
+}
+
+// encode writes a result for programs.
+func (a *app) encode(v any) error {
+	if a.form == output.FormFDL {
+		services, ok := v.([]*oscar.Service)
+		if !ok {
+			return exit.Usagef("-o fdl is for services: oscarfed get services NAME -o fdl")
+		}
+		return writeFDL(a.stdout, services)
+	}
+	return output.Encode(a.stdout, a.form, v)
 }
 
 // sayf writes a line that is no result: progress, a warning.
@@ -105,6 +140,12 @@ func wayOut(cmd *cobra.Command) string {
 		return cmd.CommandPath() + " --help lists the commands"
 	}
 	return cmd.CommandPath() + " --help shows its flags and examples"
+}
+
+// isTerminalInput says whether a person types what r reads.
+func isTerminalInput(r io.Reader) bool {
+	f, ok := r.(*os.File)
+	return ok && isTerminal(f)
 }
 
 // isTerminal says whether w is a terminal.

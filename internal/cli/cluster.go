@@ -146,7 +146,7 @@ func newClusterAddCmd(a *app) *cobra.Command {
 		},
 	}
 	f := flagsOf(cmd)
-	f.yesOrNo(&c.SSLVerify, "ssl-verify", true, "Whether the certificate of that address is checked.")
+	f.yesOrNo(&c.SSLVerify, "ssl-verify", "Whether the certificate of that address is checked.")
 	f.labels(&c.Label, "label", "Label of the cluster; may be repeated.")
 	f.list(&c.AllowedGroup, "allowed-group", "GROUP", "Group whose members may use the cluster; may be repeated. Everybody when none is given.")
 	return cmd
@@ -239,18 +239,10 @@ func newClusterListCmd(a *app) *cobra.Command {
 	}
 }
 
-func (clusterListCmd) Run(ctx context.Context, a *app) error { return listClusters(ctx, a) }
+func (clusterListCmd) Run(ctx context.Context, a *app) error { return listClusters(ctx, a, &listing{}) }
 
-func listClusters(ctx context.Context, a *app) error {
-	api, err := a.dial()
-	if err != nil {
-		return err
-	}
-	list, err := api.Clusters(ctx)
-	if err != nil {
-		return err
-	}
-	return a.print(list, func() *output.Table { return clusterTable(a, list) })
+func listClusters(ctx context.Context, a *app, l *listing) error {
+	return printList(ctx, a, l, func(ctx context.Context, api *client.Client) ([]v1.Cluster, error) { return api.Clusters(ctx) }, func(list []v1.Cluster) *output.Table { return clusterTable(a, list) })
 }
 
 type clusterRemoveCmd struct {
@@ -277,8 +269,8 @@ func newClusterRemoveCmd(a *app) *cobra.Command {
 	f := flagsOf(cmd)
 	f.BoolVarP(&c.Orphan, "orphan", "", false, "Keep its services running there, without the federation's marks. Otherwise they are deleted; buckets and objects stay.")
 	f.BoolVarP(&c.Force, "force", "", false, "Do not wait for the cluster, which may be gone for good, and delete the federations whose coordinator is there.")
-	f.yesOrNo(&c.Wait, "wait", true, "Wait until the cluster is removed.")
-	f.duration(&c.Timeout, "timeout", defaultTimeout, "How long to wait. The work goes on afterwards.")
+	f.yesOrNo(&c.Wait, "wait", "Wait until the cluster is removed.")
+	f.timeout(&c.Timeout, defaultTimeout, "How long to wait. The work goes on afterwards.")
 	return cmd
 }
 

@@ -37,10 +37,23 @@ func (a *app) completeArgument(cmd *cobra.Command, args []string, prefix string)
 		return a.complete(groupNames)(cmd, args, prefix)
 	case "MEMBER", "CLUSTER/SERVICE":
 		return a.complete(memberNames)(cmd, args, prefix)
+	case "CONTEXT":
+		return a.contextNames()
 	case "FILE":
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+func (a *app) contextNames() (list []string, _ cobra.ShellCompDirective) {
+	contexts, err := a.flags.Contexts()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	for _, c := range contexts {
+		list = append(list, c.Name)
+	}
+	return list, cobra.ShellCompDirectiveNoFileComp
 }
 
 // complete asks the API for names. Where it cannot be asked there are none: a shell shows no error.

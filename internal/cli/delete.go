@@ -1,7 +1,11 @@
 package cli
 
 import (
+	"bufio"
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -9,9 +13,13 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 type deleteCmd struct {
+	// File names the services instead of the command line.
+	File    string
+	Yes     bool
 	Service string
 	Cluster string
 	Data    string
@@ -23,23 +31,26 @@ type deleteCmd struct {
 func newDeleteCmd(a *app) *cobra.Command {
 	var c deleteCmd
 	cmd := &cobra.Command{
-		Use:   "delete SERVICE",
+		Use:   "delete [SERVICE]",
 		Short: "Delete a service on all its clusters",
 		Long: "Delete a service on all its clusters. Buckets, volumes and running jobs stay unless ordered\n" +
 			"otherwise. Of a replica that is not the coordinator, only that replica goes.",
 		Example: "  oscarfed delete grayify\n" +
+			"  oscarfed delete -f service.yaml --yes\n" +
 			"  oscarfed delete grayify --data delete --jobs cancel",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c.Service = args[0]
+			c.Service = argument(args, 0)
 			return c.Run(cmd.Context(), a)
 		},
 	}
 	f := flagsOf(cmd)
+	f.text(&c.File, "file", "f", "", "FILE", "Delete the services of this FDL, the last one first; - reads it from standard input.")
+	f.BoolVarP(&c.Yes, "yes", "y", false, "Do not ask. On a terminal a deletion is asked for.")
 	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
 	f.text(&c.Data, "data", "", "", "WORD", "delete: also delete the buckets that were made for the service, with what is in them.")
 	f.text(&c.Jobs, "jobs", "", "", "WORD", "cancel: end running jobs instead of waiting for them.")
-	f.yesOrNo(&c.Wait, "wait", true, "Wait until every cluster has done it.")
-	f.duration(&c.Timeout, "timeout", defaultTimeout, "How long to wait. The work goes on afterwards.")
+	f.yesOrNo(&c.Wait, "wait", "Wait until every cluster has done it.")
+	f.timeout(&c.Timeout, defaultTimeout, "How long to wait. The work goes on afterwards.")
 	return cmd
 }
 
@@ -61,28 +72,83 @@ func (c *deleteCmd) Run(ctx context.Context, a *app) error {
 	if err := checkOrders(c.Data, c.Jobs); err != nil {
 		return err
 	}
+	services, err := c.services(a)
+	if err != nil {
+		return err
+	}
+	if err := c.ask(a, services); err != nil {
+		return err
+	}
 	api, err := a.dial()
 	if err != nil {
 		return err
 	}
-	opts := client.DeleteOptions{ClusterID: c.Cluster, Data: c.Data, Jobs: c.Jobs, IdempotencyKey: uuid.NewString()}
+	for _, s := range services {
+		if err := c.delete(ctx, a, api, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// toDelete is a service and its cluster, which may be empty.
+type toDelete struct{ service, cluster string }
+
+// services are those of the command line or of the FDL, the last of which may need those before it.
+func (c *deleteCmd) services(a *app) ([]toDelete, error) {
+	switch {
+	case (c.Service == "") == (c.File == ""):
+		return nil, exit.Usagef("SERVICE is missing: oscarfed delete SERVICE, or oscarfed delete -f FILE")
+	case c.File == "":
+		return []toDelete{{c.Service, c.Cluster}}, nil
+	}
+	list, err := readServices(c.File, c.Cluster, a.stdin)
+	if err != nil {
+		return nil, err
+	}
+	var services []toDelete
+	for _, s := range slices.Backward(list) {
+		services = append(services, toDelete{s.Name, s.ClusterID})
+	}
+	return services, nil
+}
+
+// ask asks a person; a script is not asked.
+func (c *deleteCmd) ask(a *app, services []toDelete) error {
+	if c.Yes || c.File == stdinName || !isTerminal(a.stderr) || !isTerminalInput(a.stdin) {
+		return nil
+	}
+	var names []string
+	for _, s := range services {
+		names = append(names, s.service)
+	}
+	fmt.Fprintf(a.stderr, "delete %s on all clusters? [y/N] ", output.Printable(strings.Join(names, ", ")))
+	answer, err := bufio.NewReader(a.stdin).ReadString('\n')
+	if word := strings.ToLower(strings.TrimSpace(answer)); err != nil || word != "y" && word != "yes" {
+		return exit.Usagef("nothing is deleted")
+	}
+	return nil
+}
+
+func (c *deleteCmd) delete(ctx context.Context, a *app, api *client.Client, s toDelete) error {
+	opts := client.DeleteOptions{ClusterID: s.cluster, Data: c.Data, Jobs: c.Jobs, IdempotencyKey: uuid.NewString()}
 	if c.Wait {
 		opts.Wait = c.Timeout
 	}
-	result, err := api.DeleteService(ctx, c.Service, opts)
+	result, err := api.DeleteService(ctx, s.service, opts)
 	if err != nil {
 		return err
 	}
 	if result.Pending == 0 {
-		a.sayf("%s is deleted", c.Service)
+		a.sayf("%s is deleted", s.service)
 		a.sayDeleted(result.Replicas)
 		return nil
 	}
 	if c.Wait {
 		a.sayDeleted(result.Replicas)
 		return exit.Errorf(exit.InProgress, "%s is deleted; %s not yet gone: away, busy with jobs, or slow. They go by themselves",
-			c.Service, count(result.Pending, "replica"))
+			s.service, count(result.Pending, "replica"))
 	}
-	a.sayf("%s is deleted; %s not yet gone", c.Service, count(result.Pending, "replica"))
+	a.sayf("%s is deleted; %s not yet gone", s.service, count(result.Pending, "replica"))
 	return nil
 }

@@ -22,11 +22,12 @@ import (
 const maxDiffLines = 20_000
 
 type diffCmd struct {
-	Service string
-	Cluster string
-	From    int64
-	To      int64
-	File    string
+	ExitCode bool
+	Service  string
+	Cluster  string
+	From     int64
+	To       int64
+	File     string
 }
 
 func newDiffCmd(a *app) *cobra.Command {
@@ -35,16 +36,18 @@ func newDiffCmd(a *app) *cobra.Command {
 		Use:   "diff SERVICE",
 		Short: "Compare two generations of a service, or it and an FDL",
 		Long: "Show what differs between two generations of a service, or between it and an FDL, and which\n" +
-			"clusters differ from it now. Ends with 0 whether something differs or not.",
+			"clusters differ from it now. Ends with 0 whether something differs or not; with --exit-code by 1 when\n" +
+			"something differs.",
 		Example: "  oscarfed diff grayify\n" +
 			"  oscarfed diff grayify --from 1 --to 3\n" +
-			"  oscarfed diff grayify -f service.yaml",
+			"  oscarfed diff grayify -f service.yaml --exit-code",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.Service = args[0]
 			return c.Run(cmd.Context(), a)
 		},
 	}
 	f := flagsOf(cmd)
+	f.BoolVar(&c.ExitCode, "exit-code", false, "End with 1 when something differs.")
 	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
 	f.generation(&c.From, "from", "N", "Older generation; the one before --to when not given, with -f the present one.")
 	f.generation(&c.To, "to", "N", "Newer generation; the present one when not given.")
@@ -101,10 +104,17 @@ func (c *diffCmd) Run(ctx context.Context, a *app) error {
 	if out.Text, err = unified(before, after); err != nil {
 		return err
 	}
+	show := func() error { return out.show(a) }
 	if a.form != output.FormTable {
-		return output.Encode(a.stdout, a.form, out)
+		show = func() error { return output.Encode(a.stdout, a.form, out) }
 	}
-	return out.show(a)
+	if err := show(); err != nil {
+		return err
+	}
+	if c.ExitCode && (len(out.Fields) > 0 || len(out.Clusters) > 0) {
+		return exit.Errorf(exit.Failed, "%s: something differs", c.Service)
+	}
+	return nil
 }
 
 // show writes the text, and a table of the clusters that differ.

@@ -69,9 +69,9 @@ func (f flagSet) generation(p *int64, name, word, help string) {
 	f.word(name, word)
 }
 
-func (f flagSet) duration(p *time.Duration, name string, value time.Duration, help string) {
-	f.DurationVar(p, name, value, help)
-	f.word(name, "TIME")
+func (f flagSet) timeout(p *time.Duration, value time.Duration, help string) {
+	f.DurationVar(p, "timeout", value, help)
+	f.word("timeout", "TIME")
 }
 
 func (f flagSet) list(p *[]string, name, word, help string) {
@@ -96,9 +96,9 @@ func (f flagSet) maybeNumber(p **int, name, help string) {
 	f.word(name, "N")
 }
 
-// yesOrNo adds --name and --no-name.
-func (f flagSet) yesOrNo(p *bool, name string, value bool, help string) {
-	f.BoolVar(p, name, value, help+" --no-"+name+" does not.")
+// yesOrNo adds --name, which is the default, and --no-name.
+func (f flagSet) yesOrNo(p *bool, name string, help string) {
+	f.BoolVar(p, name, true, help+" --no-"+name+" does not.")
 	f.not(name, func(no bool) { *p = !no })
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
@@ -25,30 +26,27 @@ func newGetCmd(_ *app, kinds ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-type getFederationsCmd struct{}
+type getFederationsCmd struct{ listing }
 
 func newGetFederationsCmd(a *app) *cobra.Command {
 	var c getFederationsCmd
-	return &cobra.Command{
-		Use:     "federations",
+	cmd := &cobra.Command{
+		Use:     "federations [GROUP...]",
 		Aliases: []string{"federation"},
 		Short:   "The federations that you may see",
 		Example: "  oscarfed get federations\n" +
-			"  oscarfed get federations -o json",
-		RunE: func(cmd *cobra.Command, _ []string) error { return c.Run(cmd.Context(), a) },
+			"  oscarfed get federations -w",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.names = args
+			return c.Run(cmd.Context(), a)
+		},
 	}
+	c.flags(flagsOf(cmd))
+	return cmd
 }
 
-func (getFederationsCmd) Run(ctx context.Context, a *app) error {
-	api, err := a.dial()
-	if err != nil {
-		return err
-	}
-	list, err := api.Federations(ctx)
-	if err != nil {
-		return err
-	}
-	return a.print(list, func() *output.Table {
+func (c *getFederationsCmd) Run(ctx context.Context, a *app) error {
+	return printList(ctx, a, &c.listing, federationsOf, func(list []v1.Federation) *output.Table {
 		t := output.NewTable("GROUP", "COORDINATOR", "TOPOLOGY", "DELEGATION", "PHASE", "READY", "GENERATION", "OWNER", "AGE")
 		for i := range list {
 			f := &list[i]
@@ -118,33 +116,28 @@ func replicaTable(replicas []v1.Replica) *output.Table {
 	return t
 }
 
-type getServicesCmd struct{}
+type getServicesCmd struct{ listing }
 
 func newGetServicesCmd(a *app) *cobra.Command {
 	var c getServicesCmd
-	return &cobra.Command{
-		Use:     "services",
+	cmd := &cobra.Command{
+		Use:     "services [SERVICE...]",
 		Aliases: []string{"service"},
 		Short:   "The services that you may see, on every cluster",
 		Example: "  oscarfed get services\n" +
-			"  oscarfed get services -o yaml",
-		RunE: func(cmd *cobra.Command, _ []string) error { return c.Run(cmd.Context(), a) },
+			"  oscarfed get services grayify -o fdl\n" +
+			"  oscarfed get services -l site=upv --sort-by .memory",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.names = args
+			return c.Run(cmd.Context(), a)
+		},
 	}
+	c.flags(flagsOf(cmd))
+	return cmd
 }
 
-func (getServicesCmd) Run(ctx context.Context, a *app) error {
-	api, err := a.dial()
-	if err != nil {
-		return err
-	}
-	list, err := api.Services(ctx)
-	if err != nil {
-		return err
-	}
-	slices.SortStableFunc(list, func(x, y *oscar.Service) int {
-		return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.ClusterID, y.ClusterID))
-	})
-	return a.print(list, func() *output.Table {
+func (c *getServicesCmd) Run(ctx context.Context, a *app) error {
+	return printList(ctx, a, &c.listing, servicesInOrder, func(list []*oscar.Service) *output.Table {
 		t := output.NewTable("SERVICE", "CLUSTER", "GROUP", "CPU", "MEMORY", "IMAGE", "OWNER")
 		for _, s := range list {
 			group := ""
@@ -157,17 +150,38 @@ func (getServicesCmd) Run(ctx context.Context, a *app) error {
 	})
 }
 
-type getClustersCmd struct{}
+func federationsOf(ctx context.Context, api *client.Client) ([]v1.Federation, error) {
+	return api.Federations(ctx)
+}
+
+// servicesInOrder lists services by name, then by cluster.
+func servicesInOrder(ctx context.Context, api *client.Client) ([]*oscar.Service, error) {
+	list, err := api.Services(ctx)
+	slices.SortStableFunc(list, func(x, y *oscar.Service) int {
+		return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.ClusterID, y.ClusterID))
+	})
+	return list, err
+}
+
+type getClustersCmd struct{ listing }
 
 func newGetClustersCmd(a *app) *cobra.Command {
 	var c getClustersCmd
-	return &cobra.Command{
-		Use:     "clusters",
+	cmd := &cobra.Command{
+		Use:     "clusters [CLUSTER...]",
 		Aliases: []string{"cluster"},
 		Short:   "The registered clusters",
-		Example: "  oscarfed get clusters",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return c.Run(cmd.Context(), a) },
+		Example: "  oscarfed get clusters -l tier=edge\n" +
+			"  oscarfed get clusters -o jsonpath='{range [*]}{.cluster_id} {.alive}{\"\\n\"}{end}'",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.names = args
+			return c.Run(cmd.Context(), a)
+		},
 	}
+	c.flags(flagsOf(cmd))
+	return cmd
 }
 
-func (getClustersCmd) Run(ctx context.Context, a *app) error { return listClusters(ctx, a) }
+func (c *getClustersCmd) Run(ctx context.Context, a *app) error {
+	return listClusters(ctx, a, &c.listing)
+}

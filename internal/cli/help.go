@@ -11,23 +11,9 @@ import (
 // then those that all commands have.
 func usage(cmd *cobra.Command) error {
 	var b strings.Builder
-	line := cmd.UseLine()
-	if cmd.HasAvailableSubCommands() {
-		line = cmd.CommandPath() + " COMMAND"
-	} else if cmd.HasAvailableLocalFlags() {
-		line += " [FLAGS]"
-	}
-	fmt.Fprintf(&b, "Usage:\n  %s\n", line)
-	if len(cmd.Aliases) > 0 {
-		fmt.Fprintf(&b, "\nAlso:\n  %s\n", strings.Join(cmd.Aliases, ", "))
-	}
-	if cmd.HasExample() {
-		fmt.Fprintf(&b, "\nExamples:\n%s\n", cmd.Example)
-	}
+	usageOf(&b, cmd)
 	subcommands(&b, cmd)
-	if flags := cmd.LocalNonPersistentFlags(); flags.HasAvailableFlags() {
-		fmt.Fprintf(&b, "\nFlags:\n%s", flags.FlagUsagesWrapped(helpWidth))
-	}
+	ownFlags(&b, cmd)
 	global := cmd.InheritedFlags()
 	if !cmd.HasParent() {
 		global = cmd.PersistentFlags()
@@ -40,6 +26,29 @@ func usage(cmd *cobra.Command) error {
 	}
 	_, err := fmt.Fprint(cmd.OutOrStdout(), b.String())
 	return err
+}
+
+// usageOf writes the line of a command and its examples.
+func usageOf(b *strings.Builder, cmd *cobra.Command) {
+	line := cmd.UseLine()
+	if cmd.HasAvailableSubCommands() {
+		line = cmd.CommandPath() + " COMMAND"
+	} else if cmd.HasAvailableLocalFlags() {
+		line += " [FLAGS]"
+	}
+	fmt.Fprintf(b, "Usage:\n  %s\n", line)
+	if len(cmd.Aliases) > 0 {
+		fmt.Fprintf(b, "\nAlso:\n  %s\n", strings.Join(cmd.Aliases, ", "))
+	}
+	if cmd.HasExample() {
+		fmt.Fprintf(b, "\nExamples:\n%s\n", cmd.Example)
+	}
+}
+
+func ownFlags(b *strings.Builder, cmd *cobra.Command) {
+	if flags := cmd.LocalNonPersistentFlags(); flags.HasAvailableFlags() {
+		fmt.Fprintf(b, "\nFlags:\n%s", flags.FlagUsagesWrapped(helpWidth))
+	}
 }
 
 // subcommands lists what is below a command, under the headings of its groups.

@@ -53,7 +53,7 @@ func newClusterJoinCmd(a *app) *cobra.Command {
 		},
 	}
 	f := flagsOf(cmd)
-	f.yesOrNo(&c.SSLVerify, "ssl-verify", true, "Whether the certificate of that address is checked.")
+	f.yesOrNo(&c.SSLVerify, "ssl-verify", "Whether the certificate of that address is checked.")
 	f.labels(&c.Label, "label", "Label of the cluster; may be repeated.")
 	f.list(&c.AllowedGroup, "allowed-group", "GROUP", "Group whose members may use the cluster; may be repeated. Everybody when none is given.")
 	f.text(&c.ControlPlane, "control-plane", "", "", "URL", "Address of the API as the cluster reaches it; default the one that is used here.")

@@ -51,11 +51,16 @@ type progress struct {
 }
 
 func newProgress(w io.Writer, live bool) *progress {
+	return &progress{w: w, live: live, width: terminalWidth(), shown: map[string]string{}}
+}
+
+// terminalWidth is what COLUMNS says, else 80.
+func terminalWidth() int {
 	width, err := strconv.Atoi(os.Getenv("COLUMNS"))
 	if err != nil || width < 20 {
-		width = 80
+		return 80
 	}
-	return &progress{w: w, live: live, width: width, shown: map[string]string{}}
+	return width
 }
 
 // follow shows the state until ctx ends. A state that cannot be read is not
@@ -116,16 +121,8 @@ func (p *progress) show(f *v1.Federation) {
 		fmt.Fprintf(&b, "\x1b[%dA\x1b[J", p.drawn)
 	}
 	for _, line := range lines {
-		b.WriteString(cut(line, p.width-1) + "\n")
+		b.WriteString(output.Cut(line, p.width-1) + "\n")
 	}
 	p.drawn = len(lines)
 	fmt.Fprint(p.w, b.String())
-}
-
-// cut keeps the first n characters.
-func cut(s string, n int) string {
-	if r := []rune(s); len(r) > n {
-		return string(r[:n-1]) + "…"
-	}
-	return s
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 func federation(phases ...string) *v1.Federation {
@@ -55,7 +56,7 @@ func TestProgressOnATerminalRedrawsTheBlock(t *testing.T) {
 
 func TestCutCountsCharacters(t *testing.T) {
 	for in, want := range map[string]string{"": "", "abc": "abc", "abcd": "ab…", "äöüß": "äö…"} {
-		if got := cut(in, 3); got != want {
+		if got := output.Cut(in, 3); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
 	}

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"cmp"
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 	"github.com/oscarfed/oscarfed/internal/cli/settings"
 	"github.com/oscarfed/oscarfed/internal/suggest"
 	"github.com/oscarfed/oscarfed/internal/version"
@@ -40,6 +43,7 @@ func newRoot(a *app, more []Command) *cobra.Command {
 	root.SetCompletionCommandGroupID(groupOther)
 	root.SetVersionTemplate("oscarfed {{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
+	root.PersistentFlags().BoolVar(&a.noHeaders, "no-headers", false, "Print tables without their head.")
 	addGlobalFlags(flagSet{FlagSet: root.PersistentFlags(), cmd: root}, &a.flags)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -56,7 +60,8 @@ func addGlobalFlags(f flagSet, s *settings.Flags) {
 	f.text(&s.CAFile, "ca-file", "", "", "FILE", "File with the certificates to trust instead of the system's.")
 	f.text(&s.Context, "context", "", "", "NAME", "Context of the configuration file to use instead of its current one.")
 	f.text(&s.Config, "config", "", "", "FILE", "Configuration file ($XDG_CONFIG_HOME/oscarfed/config.yaml).")
-	f.text(&s.Output, "output", "o", "", "FORM", "Form of the results: table, json or yaml (table).")
+	f.text(&s.Output, "output", "o", "", "FORM", "Form of the results: table, wide, name, json, yaml, fdl, jsonpath=TEMPLATE or go-template=TEMPLATE (table).")
+	_ = f.cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(output.FormWords(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // prepare gives a command and those below it what all have: the check of their arguments against
@@ -88,11 +93,26 @@ func (a *app) prepare(cmd *cobra.Command) {
 func (a *app) settled(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) (err error) {
 		a.running = true
-		if err := a.settle(cmd.Flags()); err != nil {
+		settle := a.settle
+		if cmd.Annotations[ofConfiguration] != "" {
+			settle = a.settleConfiguration
+		}
+		if err := settle(cmd.Flags()); err != nil {
 			return err
 		}
 		return run(cmd, args)
 	}
+}
+
+// ofConfiguration marks commands that change the configuration file, which may be wrong as it is.
+const ofConfiguration = "configuration"
+
+// settleConfiguration finds the configuration file and the form of the results, and nothing else:
+// what a context is made of is given as flags.
+func (a *app) settleConfiguration(*pflag.FlagSet) (err error) {
+	a.flags.Config = cmp.Or(a.flags.Config, os.Getenv(environmentName("config")))
+	a.form, err = output.FormOf(a.flags.Output, "")
+	return err
 }
 
 // settle merges flags, environment and configuration file.
@@ -101,6 +121,9 @@ func (a *app) settle(flags *pflag.FlagSet) (err error) {
 		return err
 	}
 	a.connection, a.form, err = a.flags.Resolve()
+	if a.form == output.FormWide {
+		a.wide, a.form = true, output.FormTable
+	}
 	return err
 }
 
@@ -161,7 +184,7 @@ func argument(args []string, i int) string {
 
 // flagError says what flag was meant.
 func flagError(cmd *cobra.Command, err error) error {
-	wrong, ok := err.(*pflag.NotExistError) //nolint:errorlint // pflag hands it over as it is
+	wrong, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok || len(wrong.GetSpecifiedName()) < 2 {
 		return err
 	}

@@ -50,7 +50,10 @@ func tree(a *app) []*cobra.Command {
 				newAuditVerifyCmd(a)),
 		),
 		in(groupOther,
+			parent("context", "List, choose and change the contexts of the configuration file",
+				newContextListCmd(a), newContextUseCmd(a), newContextSetCmd(a)),
 			newVersionCmd(a),
+			newManCmd(a),
 		),
 	)
 }

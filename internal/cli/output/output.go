@@ -2,48 +2,43 @@ package output
 
 import (
 	"bytes"
-	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
 	"time"
 	"unicode"
-
-	"sigs.k8s.io/yaml"
-
-	"github.com/oscarfed/oscarfed/internal/cli/exit"
 )
-
-// Form is how results are printed.
-type Form string
-
-// The forms of results.
-const (
-	FormTable Form = "table"
-	formJSON  Form = "json"
-	FormYAML  Form = "yaml"
-)
-
-// Encoded says whether the form is for programs.
-func (f Form) Encoded() bool { return f == formJSON || f == FormYAML }
-
-// FormOf chooses the form: what was given, else what is configured, else a table.
-func FormOf(given, configured string) (Form, error) {
-	switch f := Form(cmp.Or(given, configured, string(FormTable))); f {
-	case FormTable, formJSON, FormYAML:
-		return f, nil
-	default:
-		return "", exit.Usagef("output %q is unknown; use table, json or yaml", string(f))
-	}
-}
 
 // Table collects rows whose columns are aligned when they are written.
-type Table struct{ Rows [][]string }
+type Table struct {
+	Rows [][]string
+	// headed says that the first row is the head.
+	headed bool
+}
 
 // NewTable makes a table with a head.
-func NewTable(columns ...string) *Table { return &Table{Rows: [][]string{columns}} }
+func NewTable(columns ...string) *Table {
+	return &Table{Rows: [][]string{columns}, headed: true}
+}
+
+// WithoutHead is the table without its head.
+func (t *Table) WithoutHead() *Table {
+	if !t.headed {
+		return t
+	}
+	return &Table{Rows: t.Rows[1:]}
+}
+
+// Names are the first column.
+func (t *Table) Names() []string {
+	rows := t.WithoutHead().Rows
+	names := make([]string, 0, len(rows))
+	for _, row := range rows {
+		names = append(names, row[0])
+	}
+	return names
+}
 
 // Row adds a row. What comes from elsewhere is made printable.
 func (t *Table) Row(cells ...string) {
@@ -54,7 +49,10 @@ func (t *Table) Row(cells ...string) {
 }
 
 // Write writes the rows with their columns aligned.
-func (t *Table) Write(w io.Writer) error {
+func (t *Table) Write(w io.Writer) error { return t.WriteWithin(w, 0) }
+
+// WriteWithin writes lines of at most so many characters; 0 is as many as they have.
+func (t *Table) WriteWithin(w io.Writer, width int) error {
 	var b bytes.Buffer
 	tw := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
 	for _, row := range t.Rows {
@@ -64,30 +62,19 @@ func (t *Table) Write(w io.Writer) error {
 		return err
 	}
 	for line := range strings.Lines(b.String()) {
-		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
+		if _, err := fmt.Fprintln(w, Cut(strings.TrimRight(line, " \n"), width)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Encode writes a value as JSON or YAML; the table form is the caller's.
-func Encode(w io.Writer, f Form, v any) error {
-	var (
-		data []byte
-		err  error
-	)
-	if f == FormYAML {
-		data, err = yaml.Marshal(v)
-	} else {
-		data, err = json.MarshalIndent(v, "", "  ")
-		data = append(data, '\n')
+// Cut keeps the first n characters of a longer text; 0 keeps all.
+func Cut(s string, n int) string {
+	if r := []rune(s); n > 0 && len(r) > n {
+		return string(r[:n-1]) + "…"
 	}
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(data)
-	return err
+	return s
 }
 
 // Printable makes one line out of a text that came from elsewhere and takes out

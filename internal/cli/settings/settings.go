@@ -54,19 +54,19 @@ type Flags struct {
 
 // configFile is the configuration file. Keys that it does not have are refused.
 type configFile struct {
-	CurrentContext string                `json:"current_context"`
-	Contexts       map[string]Connection `json:"contexts"`
-	Output         string                `json:"output"`
+	CurrentContext string                `json:"current_context,omitempty"`
+	Contexts       map[string]Connection `json:"contexts,omitempty"`
+	Output         string                `json:"output,omitempty"`
 }
 
 // Connection is one context: where an API is, and the credentials for it. Paths are relative to
 // the configuration file.
 type Connection struct {
 	Endpoint     string `json:"endpoint"`
-	User         string `json:"user"`
-	PasswordFile string `json:"password_file"`
-	TokenFile    string `json:"token_file"`
-	CAFile       string `json:"ca_file"`
+	User         string `json:"user,omitempty"`
+	PasswordFile string `json:"password_file,omitempty"`
+	TokenFile    string `json:"token_file,omitempty"`
+	CAFile       string `json:"ca_file,omitempty"`
 }
 
 // Resolve merges what was given (flags over environment, which the parser has

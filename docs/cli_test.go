@@ -1,0 +1,31 @@
+package docs_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/oscarfed/oscarfed/internal/cli"
+)
+
+// TestThePageOfTheCommandsIsThatOfTheCode: cli.md has the commands with the texts of the code.
+// `go test ./docs -update` writes it.
+func TestThePageOfTheCommandsIsThatOfTheCode(t *testing.T) {
+	var out strings.Builder
+	out.WriteString("# The command line\n\n" +
+		"Made from the commands by `go test ./docs -update`; a test holds it. `oscarfed man DIR` writes man pages, and\n" +
+		"`oscarfed completion bash|zsh|fish` the completion of a shell. Settings, contexts and exit statuses:\n" +
+		"[configuration.md](configuration.md#oscarfed). `dev`, `backup`, `restore` and `etcd setup` say theirs with\n" +
+		"`--help`.\n")
+	if err := cli.Markdown(&out); err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile("cli.md", []byte(out.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if page(t, "cli.md") != out.String() {
+		t.Error("cli.md is not what the code says: go test ./docs -update")
+	}
+}

@@ -1,0 +1,134 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/suggest"
+)
+
+// Context is a context of the configuration file, with its name.
+type Context struct {
+	Name    string `json:"name"`
+	Current bool   `json:"current"`
+	Connection
+}
+
+// Contexts lists the contexts of the configuration file by name.
+func (s Flags) Contexts() ([]Context, error) {
+	file, _, err := readConfig(s.Config)
+	if err != nil {
+		return nil, err
+	}
+	list := []Context{}
+	for _, name := range slices.Sorted(maps.Keys(file.Contexts)) {
+		list = append(list, Context{name, name == file.CurrentContext, file.Contexts[name]})
+	}
+	return list, nil
+}
+
+// UseContext makes a context the current one.
+func (s Flags) UseContext(name string) error {
+	return s.edit(func(file *configFile) error {
+		if _, ok := file.Contexts[name]; !ok {
+			known := slices.Sorted(maps.Keys(file.Contexts))
+			return exit.Errorf(exit.NotFound, "there is no context %q%s; there: %s", name, suggest.Words(name, known), strings.Join(known, ", "))
+		}
+		file.CurrentContext = name
+		return nil
+	})
+}
+
+// SetContext changes a context by what was given, or makes it. The first one is the current one.
+func (s Flags) SetContext(name string) error {
+	return s.edit(func(file *configFile) error {
+		if file.Contexts == nil {
+			file.Contexts = map[string]Connection{}
+		}
+		c := file.Contexts[name]
+		if s.TokenFile != "" {
+			c.User, c.PasswordFile = "", ""
+		}
+		if s.User != "" || s.PasswordFile != "" {
+			c.TokenFile = ""
+		}
+		for _, part := range []struct {
+			to    *string
+			given string
+		}{{&c.Endpoint, s.Endpoint}, {&c.User, s.User}} {
+			if part.given != "" {
+				*part.to = part.given
+			}
+		}
+		for _, part := range []struct {
+			to    *string
+			given string
+		}{{&c.PasswordFile, s.PasswordFile}, {&c.TokenFile, s.TokenFile}, {&c.CAFile, s.CAFile}} {
+			if part.given == "" {
+				continue
+			}
+			path, err := filepath.Abs(part.given)
+			if err != nil {
+				return err
+			}
+			*part.to = path
+		}
+		if c.Endpoint == "" {
+			return exit.Usagef("--endpoint is missing: where is the API of context %q?", name)
+		}
+		file.Contexts[name] = c
+		if file.CurrentContext == "" {
+			file.CurrentContext = name
+		}
+		return nil
+	})
+}
+
+// edit changes the configuration file, which its owner alone can read, whole or not at all.
+func (s Flags) edit(change func(*configFile) error) (err error) {
+	path := s.Config
+	file, found, err := readConfig(s.Config)
+	if path == "" {
+		path = found
+	} else if _, stat := os.Stat(path); errors.Is(stat, os.ErrNotExist) {
+		err = nil // one that is named is made
+	}
+	if err != nil {
+		return err
+	}
+	if !filepath.IsAbs(path) && s.Config == "" {
+		return exit.Usagef("without HOME and XDG_CONFIG_HOME, name the file with --config")
+	}
+	if err := change(&file); err != nil {
+		return err
+	}
+	data, err := yaml.Marshal(file)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".config-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(tmp.Name()))
+		}
+	}()
+	_, err = tmp.Write(data)
+	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	return os.Rename(tmp.Name(), path)
+}
