@@ -255,7 +255,7 @@ func (r *Renderer) left(m record.Member, s *oscar.Service) (out, by []string) {
 // Stage writes records that nothing refers to yet, in as few transactions as
 // their sizes allow.
 func (c *Controller) Stage(ctx context.Context, records []gate.Staged) error {
-	for some := range slices.Chunk(records, stageAtOnce) {
+	for some := range gate.Runs(records) {
 		err := gate.InParts(some, func(some []gate.Staged) error {
 			_, err := c.store.Update(ctx, store.Update{Build: func(_ store.View, tx *store.Txn) error {
 				for _, r := range some {
@@ -271,9 +271,6 @@ func (c *Controller) Stage(ctx context.Context, records []gate.Staged) error {
 	}
 	return nil
 }
-
-// stageAtOnce is how many specs are first tried in one transaction.
-const stageAtOnce = 100
 
 // Member is a member of a federation as its record has it.
 func Member(n topology.Node) record.Member {

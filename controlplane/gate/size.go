@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"iter"
 
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -47,6 +48,33 @@ func bytesOf(records ...Staged) int64 {
 		}
 	}
 	return int64(sum)
+}
+
+// A transaction is first tried with so many records and bytes, which is less than etcd takes.
+const (
+	runRecords = 100
+	runBytes   = 1_300_000
+)
+
+// Runs cuts records into runs that fit into one transaction each by the estimate of their bytes.
+// A record that is larger than a transaction has a run of its own.
+func Runs(records []Staged) iter.Seq[[]Staged] {
+	return func(yield func([]Staged) bool) {
+		first, size := 0, int64(0)
+		for i, r := range records {
+			bytes := bytesOf(r)
+			if i > first && (size+bytes > runBytes || i-first == runRecords) {
+				if !yield(records[first:i]) {
+					return
+				}
+				first, size = i, 0
+			}
+			size += bytes
+		}
+		if first < len(records) {
+			yield(records[first:])
+		}
+	}
 }
 
 // BytesThrough estimates the bytes that a creation or change of a federation writes until its

@@ -29,6 +29,7 @@ type checker struct {
 	batches   map[string]map[string]bool // first federation of a batch -> all of them, also those that went
 	past      past
 	jobs      jobsIndex
+	parts     patchesOf
 
 	// What follows belongs to the revision that is looked at.
 	revision int64

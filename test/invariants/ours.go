@@ -3,7 +3,6 @@ package invariants
 import (
 	"bytes"
 	"encoding/hex"
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,20 +67,12 @@ func (c *checker) specIsIts(ch *change, d *record.Desired) {
 	if spec == nil {
 		return // promise 1
 	}
-	var s struct {
-		Name        string            `json:"name"`
-		ClusterID   string            `json:"cluster_id"`
-		Annotations map[string]string `json:"annotations"`
-		Federation  struct {
-			Members []json.RawMessage `json:"members"`
-		} `json:"federation"`
-	}
 	key := at.specKey(d)
-	service, whole := c.joined(d.Federation, spec.Service, spec.Parts, spec.Changes)
+	s, whole, err := c.serviceOf(d.Federation, spec)
 	if !whole {
 		return // promise 1
 	}
-	if err := json.Unmarshal(service, &s); err != nil {
+	if err != nil {
 		c.violatef(RuleOurs, key, "the rendered service cannot be read: %v", err)
 		return
 	}

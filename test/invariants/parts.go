@@ -2,6 +2,7 @@ package invariants
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/oscarfed/oscarfed/store/record"
@@ -17,25 +18,88 @@ func (c *checker) partsAreThere(federation, key string, names ...string) {
 	}
 }
 
-// joined is the service that a record has by itself, or by its parts and changes; whole is false
-// when a part is not there.
-func (c *checker) joined(federation string, service json.RawMessage, parts []string, changes json.RawMessage) (_ json.RawMessage, whole bool) {
-	if len(parts) == 0 {
-		return service, true
+// rendered is what is judged of a service that is sent to an OSCAR.
+type rendered struct {
+	Name        string            `json:"name"`
+	ClusterID   string            `json:"cluster_id"`
+	Annotations map[string]string `json:"annotations"`
+	Federation  struct {
+		Members []json.RawMessage `json:"members"`
+	} `json:"federation"`
+}
+
+// readRendered reads a service. Its texts are skipped: they are most of its bytes, and no rule
+// looks at them.
+func readRendered(tree any) (s rendered, err error) {
+	top, ok := tree.(map[string]any)
+	if !ok {
+		return s, fmt.Errorf("it is a %T", tree)
 	}
-	var tree any
+	short := map[string]any{}
+	for _, name := range []string{"name", "cluster_id", "annotations", "federation"} {
+		if value, ok := top[name]; ok {
+			short[name] = value
+		}
+	}
+	data, err := json.Marshal(short)
+	if err != nil {
+		return s, err
+	}
+	return s, json.Unmarshal(data, &s)
+}
+
+// serviceOf is the service that a spec has by itself, or by its parts and changes; whole is false
+// when a part is not there.
+func (c *checker) serviceOf(federation string, spec *record.Spec) (s rendered, whole bool, err error) {
+	if len(spec.Parts) == 0 {
+		return s, true, json.Unmarshal(spec.Service, &s)
+	}
+	patches, whole := c.patches(federation, spec.Parts)
+	if !whole {
+		return s, false, nil
+	}
+	var tree, changes any
+	for _, patch := range patches {
+		tree = merged(tree, patch)
+	}
+	if err := json.Unmarshal(spec.Changes, &changes); err == nil {
+		tree = merged(tree, changes)
+	}
+	s, err = readRendered(tree)
+	return s, true, err
+}
+
+// patchesOf are the patches that parts of a federation make together.
+type patchesOf struct {
+	federation, parts string
+	patches           []any
+}
+
+// patches are what parts stand for. Those that were asked for last are kept: all members of a
+// federation name the same ones, and they are large.
+func (c *checker) patches(federation string, parts []string) (out []any, whole bool) {
 	var text strings.Builder
 	apply := func(patch string) {
 		var p any
 		if json.Unmarshal([]byte(patch), &p) == nil {
-			tree = merged(tree, p)
+			out = append(out, p)
 		}
+	}
+	// Where each part stands: one that was written again is read again.
+	var state strings.Builder
+	for _, name := range parts {
+		e := c.now(record.PartKey(federation, name))
+		if as[record.Part](e) == nil {
+			return nil, false
+		}
+		fmt.Fprintf(&state, "%s@%d ", name, e.kv.ModRevision)
+	}
+	if last := c.parts; last.federation == federation && last.parts == state.String() {
+		return last.patches, true
 	}
 	for _, name := range parts {
 		part := as[record.Part](c.now(record.PartKey(federation, name)))
 		switch {
-		case part == nil:
-			return nil, false
 		case part.Sealed != "":
 		case part.Piece != "":
 			text.WriteString(part.Piece)
@@ -47,9 +111,8 @@ func (c *checker) joined(federation string, service json.RawMessage, parts []str
 			apply(string(part.Service))
 		}
 	}
-	apply(string(changes))
-	out, err := json.Marshal(tree)
-	return out, err == nil
+	c.parts = patchesOf{federation: federation, parts: state.String(), patches: out}
+	return out, true
 }
 
 // merged is RFC 7386, section 2.
