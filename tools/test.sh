@@ -43,8 +43,8 @@ rm -f build/test.json build/test-jobs.json
 # and `make lint` vets.
 cores=$(getconf _NPROCESSORS_ONLN)
 if [ "$*" = ./... ]; then
-  set -- ./test/faults ./controlplane ./test/kube ./test/e2e ./internal/cli ./syncer ./store/access ./store \
-    ./test/history ./test/linear ./test/invariants ./store/storetest/virtual ./...
+  set -- ./controlplane ./test/history ./test/faults ./test/kube ./test/e2e ./internal/cli ./syncer ./store/access ./store \
+    ./test/linear ./test/invariants ./store/storetest/virtual ./...
 fi
 
 # run EVENTS ARGUMENTS...: go test with these arguments.
