@@ -164,6 +164,11 @@ func (f *fake) Forward(ctx context.Context, c identity.Caller, in runs.ForwardRe
 	return cmp.Or(f.forwarded, &runs.ForwardAnswer{ClusterID: "oscar-cluster-a", Status: 200, MediaType: "application/json; charset=utf-8", Body: []byte("{}")}), nil
 }
 
+func (f *fake) Restart(ctx context.Context, c identity.Caller, in runs.LogTarget) ([]string, error) {
+	f.called(ctx, "Restart", c, in)
+	return f.missing, f.err
+}
+
 func (f *fake) JobLogs(ctx context.Context, c identity.Caller, in runs.LogTarget, page string) (*runs.JobList, error) {
 	f.called(ctx, "JobLogs "+page, c, in)
 	return f.jobList, f.err

@@ -13,7 +13,7 @@ func TestClientsAreToldWhatAControlPlaneDoesNotDo(t *testing.T) {
 	for route, says := range map[string]string{
 		"GET /system/logs":                                      "/system/logs/SERVICE",
 		"PUT /system/config":                                    "images",
-		"POST /system/services/grayifyr0/restart":               "exposed",
+		"POST /system/services/grayifyr0/start":                 "exposed",
 		"POST /system/services/grayifyr0/stop":                  "exposed",
 		"GET /system/services/grayifyr0/auth?token=0123456789a": "exposed",
 	} {

@@ -78,6 +78,7 @@ func (s *Server) routesOfStreams(r chi.Router) {
 		r.Get(logRoute, s.handle(s.getLog))
 		r.Delete(logsRoute, s.handle(s.deleteLogs))
 		r.Delete(logRoute, s.handle(s.deleteLog))
+		r.Post(restartRoute, s.handle(s.restartService))
 		s.routesOfResources(r)
 	})
 }

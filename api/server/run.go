@@ -16,8 +16,10 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/runs"
 )
 
-// Invocations are the use cases of invoking a service and waiting for its answer.
+// Invocations are the use cases of what members do at once: a service is invoked, and its
+// answer awaited; its pods are restarted.
 type Invocations interface {
+	Restart(ctx context.Context, caller identity.Caller, in runs.LogTarget) (missing []string, err error)
 	Invoke(ctx context.Context, caller identity.Caller, req runs.Request) (*runs.Answer, error)
 }
 

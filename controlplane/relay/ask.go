@@ -99,6 +99,11 @@ func (h *Hub) DeleteJob(ctx context.Context, r Replica, job string) (*http.Respo
 	return h.askWithoutBody(ctx, http.MethodDelete, r, nil, "jobs", job)
 }
 
+// Restart restarts the pods of an exposed service.
+func (h *Hub) Restart(ctx context.Context, r Replica) (*http.Response, error) {
+	return h.askWithoutBody(ctx, http.MethodPost, r, nil, "restart")
+}
+
 // Config asks the OSCAR of a cluster for the configuration of a user; of the replica only the
 // cluster and its uid count. The answer has only the user's own keys of MinIO.
 func (h *Hub) Config(ctx context.Context, r Replica, userToken string) (*http.Response, error) {

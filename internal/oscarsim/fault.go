@@ -62,7 +62,8 @@ func faultKinds() []string {
 func faultOps() []Op {
 	return []Op{
 		OpAny, OpCreate, OpUpdate, OpDelete, OpGet, OpList, OpJob, OpConfig, OpConfigUpdate, OpInfo, OpStatus, OpHealth,
-		OpBuckets, OpBucketCreate, OpBucketUpdate, OpBucketDelete, OpVolumes, OpVolumeCreate, OpVolumeDelete, OpLogs, OpLogsDelete, OpFederation, OpDeployment,
+		OpBuckets, OpBucketCreate, OpBucketUpdate, OpBucketDelete, OpPresign, OpUsage, OpQuotaUpdate, OpVolumes, OpVolumeCreate, OpVolumeDelete,
+		OpLogs, OpLogsDelete, OpFederation, OpDeployment, OpRestart,
 		OpMinIO,
 	}
 }

@@ -35,6 +35,7 @@ const (
 	OpLogsDelete   Op = "logs_delete"
 	OpFederation   Op = "federation"
 	OpDeployment   Op = "deployment"
+	OpRestart      Op = "restart"
 	OpAny          Op = "any"
 	// OpMinIO is only for faults, too: what OSCAR asks of its MinIO.
 	OpMinIO Op = "minio"
@@ -45,7 +46,7 @@ const (
 // mutates reports whether requests of that operation are in the log.
 func mutates(op Op) bool {
 	switch op {
-	case OpCreate, OpUpdate, OpDelete, OpJob, OpConfigUpdate, OpBucketCreate, OpBucketUpdate, OpBucketDelete, OpQuotaUpdate, OpVolumeCreate, OpVolumeDelete, OpLogsDelete:
+	case OpCreate, OpUpdate, OpDelete, OpRestart, OpJob, OpConfigUpdate, OpBucketCreate, OpBucketUpdate, OpBucketDelete, OpQuotaUpdate, OpVolumeCreate, OpVolumeDelete, OpLogsDelete:
 		return true
 	}
 	return false
@@ -95,6 +96,7 @@ func (s *Sim) table() []route {
 		api(del, "/system/services/:service", OpDelete, 8, s.delete),
 		api(get, "/system/services/:service/deployment", OpDeployment, 4, s.deployment),
 		api(get, "/system/services/:service/deployment/logs", OpDeployment, 4, s.deploymentLogs),
+		api(post, "/system/services/:service/restart", OpRestart, 4, s.restart),
 		api(get, "/system/federation/:service", OpFederation, 3, s.federation),
 		api(get, "/system/buckets", OpBuckets, 0, s.listBuckets),
 		api(post, "/system/buckets", OpBucketCreate, 0, s.createBucket),

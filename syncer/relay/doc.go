@@ -14,6 +14,7 @@
 //	GET    /services/{service}/{uid}/jobs/{job}?timestamps=
 //	DELETE /services/{service}/{uid}/jobs/{job}
 //	POST   /services/{service}/{uid}/run
+//	POST   /services/{service}/{uid}/restart
 //	GET    /config
 //	*      /user/..., /admin/...
 //

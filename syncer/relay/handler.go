@@ -75,6 +75,7 @@ func newHandler(site Site, limits Limits, counted func(what, outcome string)) ht
 	mux.Handle("GET /services/{service}/{uid}/jobs/{job}", h.aboutJobs("log", h.jobLog))
 	mux.Handle("DELETE /services/{service}/{uid}/jobs/{job}", h.aboutJobs("delete_job", h.deleteJob))
 	mux.Handle("POST /services/{service}/{uid}/run", h.limited("run", h.runs, limits.Run, h.run))
+	mux.Handle("POST /services/{service}/{uid}/restart", h.limited("restart", h.asks, limits.Ask, h.restart))
 	mux.HandleFunc("GET /config", h.userKeys)
 	h.forwardRoutes(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
@@ -136,16 +137,24 @@ func (h *handler) aboutJobs(what string, do func(*http.Request) (Outgoing, *refu
 		if no != nil {
 			return out, no
 		}
-		err := h.site.Ours(r.Context(), r.PathValue("service"), r.PathValue("uid"))
-		switch {
-		case errors.Is(err, ErrNotOurs):
-			return out, &refusal{http.StatusNotFound, v1.RelayNotOurs, err.Error()}
-		case err != nil:
-			return out, &refusal{http.StatusServiceUnavailable, v1.RelayAway, err.Error()}
+		if no := h.ours(r); no != nil {
+			return out, no
 		}
 		out.Path = append([]string{"system", "logs", r.PathValue("service")}, out.Path...)
 		return out, nil
 	})
+}
+
+// ours refuses a request about a service that is not here as ours.
+func (h *handler) ours(r *http.Request) *refusal {
+	err := h.site.Ours(r.Context(), r.PathValue("service"), r.PathValue("uid"))
+	switch {
+	case errors.Is(err, ErrNotOurs):
+		return &refusal{http.StatusNotFound, v1.RelayNotOurs, err.Error()}
+	case err != nil:
+		return &refusal{http.StatusServiceUnavailable, v1.RelayAway, err.Error()}
+	}
+	return nil
 }
 
 func (h *handler) listJobs(r *http.Request) (Outgoing, *refusal) {

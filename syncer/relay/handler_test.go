@@ -74,6 +74,7 @@ func TestAHostileControlPlaneGetsNothingElse(t *testing.T) {
 		{"GET", "/services/s/life/jobs/..", ""}, {"GET", "/services/s%2f..%2fx/life/jobs", ""}, {"GET", "/services//life/jobs", ""},
 		{"GET", "/services/s/life/jobs?page=a%0ab", ""}, {"GET", "/services/s/life/jobs?page=" + strings.Repeat("x", 5000), ""},
 		{"POST", "/services/s/life/run", ""}, {"POST", "/services/s/life/run", "other"}, {"POST", "/services/s/other/run", "t"}, {"POST", "/services/x/life/run", "t"},
+		{"GET", "/services/s/life/restart", ""}, {"POST", "/services/s/other/restart", "t"}, {"POST", "/services/x/life/restart", "t"}, {"POST", "/services/s/life/stop", "t"},
 		{"GET", "/config", "t"}, {"POST", "/config", "t"}, {"PUT", "/config", "t"}, {"GET", "/config/", "t"}, {"GET", "/config/x", "t"},
 	} {
 		site := &fakeSite{}
@@ -93,6 +94,7 @@ func TestWhatIsOnTheListIsPassedOn(t *testing.T) {
 		{"GET", "/services/s/life/jobs/s-1.x?timestamps=true&all=true", "GET /system/logs/s/s-1.x?timestamps=true "},
 		{"DELETE", "/services/s/life/jobs/s-1?timestamps=true", "DELETE /system/logs/s/s-1? "},
 		{"POST", "/services/s/life/run?x=y", "POST /run/s? t"},
+		{"POST", "/services/s/life/restart?x=y", "POST /system/services/s/restart? "},
 	} {
 		site := &fakeSite{}
 		w := ask(site, Limits{}, c.method, c.path, token("t"), http.NoBody)

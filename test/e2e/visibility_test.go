@@ -52,6 +52,7 @@ func asks() map[string][]ask {
 			{get, "/system/services/SERVICE", "", true}, {get, "/system/services/SERVICE?cluster_id=oscar-cluster-a", "", true}},
 		"GET /system/services/{service}/deployment":      {{get, "/system/services/SERVICE/deployment", "", true}},
 		"GET /system/services/{service}/deployment/logs": {{get, "/system/services/SERVICE/deployment/logs?tailLines=200", "", true}},
+		"POST /system/services/{service}/restart":        {{post, "/system/services/SERVICE/restart", "", false}},
 		"PUT /system/services":                           {{put, "/system/services", def, false}},
 		"DELETE /system/services/{service}": {
 			{del, "/system/services/SERVICE?data=delete&jobs=cancel", "", false}, {del, "/system/services/SERVICE?wait=1s", "", false}},
@@ -88,6 +89,7 @@ func elsewhere() []string {
 		"GET /health", "GET /openapi.yaml", "GET /system/info", "GET /system/config", // the same for everybody
 		"GET /system/services", "GET /system/federations", "GET /system/deleted", "GET /system/differences", "GET /system/usage", // lists, below
 		"POST /system/services", "POST /system/plans", // a taken name, below
+		"POST /system/federations", // several creations in one
 		"GET /system/jobs", "GET /system/jobs/{job}", "GET /system/jobs/{job}/explain", "POST /system/jobs/{job}/cancel",
 		"POST /system/jobs/{job}/replay", "POST /system/jobs/{job}/resolve", // TestJobsThroughTheAPI
 		"GET /system/audit", "GET /system/clusters", "POST /system/clusters", "GET /system/clusters/{cluster}", "PUT /system/clusters/{cluster}",

@@ -33,6 +33,13 @@ func (s *suite) usage(t *testing.T) {
 		s.do(t, "GET", "/system/metrics/"+s.name("no")+"?metric=no", nil).want(t, 400, `{"error":"invalid metric key"}`)
 		s.do(t, "GET", "/system/metrics/"+s.name("no"), nil).has(t, `"`+s.name("no")+`"`, "service_name")
 	})
+	t.Run("what is not exposed is not restarted [code]", func(t *testing.T) {
+		n := s.name("plain")
+		s.do(t, "POST", "/system/services/"+n+"/restart", nil).want(t, 404, "")
+		s.post(t, bare(n)).must(t, 201, "")
+		s.do(t, "POST", "/system/services/"+n+"/restart", nil).want(t, 400, `service "`+n+`" is not exposed`)
+		s.delete(t, n).want(t, 204, "")
+	})
 	t.Run("quotas [code]", func(t *testing.T) {
 		got := s.do(t, "GET", "/system/quotas/user", nil)
 		if got.status == 404 { // neither Kueue nor managed volumes
