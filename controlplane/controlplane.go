@@ -19,6 +19,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/runs"
 	"github.com/oscarfed/oscarfed/controlplane/tokens"
 	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/controlplane/watch"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/access"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -36,6 +37,7 @@ type ControlPlane struct {
 	Runs        *runs.Controller
 	Recovery    *recovery.Controller
 	Forms       *forms.Controller
+	Watch       *watch.Controller
 
 	cfg    Config
 	mirror *store.Mirror

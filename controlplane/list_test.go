@@ -32,7 +32,7 @@ type lists struct {
 	random *rand.Rand
 }
 
-var listClusters = []string{"a", "b", "c"} //nolint:gochecknoglobals // a constant
+var listClusters = []string{"a", "b", "c"}
 
 // newLists starts a control plane over federations of ann, bob and eve. All belong to nobody's
 // syncer: the records change only when the test writes them.

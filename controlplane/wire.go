@@ -13,6 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/controlplane/runs"
 	"github.com/oscarfed/oscarfed/controlplane/tokens"
+	"github.com/oscarfed/oscarfed/controlplane/watch"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/access"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -69,6 +70,7 @@ func (c *ControlPlane) wire(counters *request.Counters, meter *access.Meter) err
 	}); err != nil {
 		return err
 	}
+	c.Watch = watch.New(watch.Config{State: c.state, Gate: c.gate, Clusters: c.Clusters, Now: cfg.Now})
 	c.Runs = runs.New(runs.Config{
 		State: c.state, Gate: c.gate, Tokens: c.Tokens, Jobs: c.Jobs, Identity: cfg.Identity, Hub: hub,
 		DefaultCluster: cfg.DefaultCluster, Weights: cfg.JobWeights, Dial: cfg.Dial, Logger: cfg.Logger,

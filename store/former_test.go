@@ -3,6 +3,7 @@ package store_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -40,11 +41,7 @@ func TestAMirrorTellsWhatKeysHeldBefore(t *testing.T) {
 			at[key] = value
 		}
 		revision = max(revision, res.Revision)
-		now := map[string]string{}
-		for k, v := range at {
-			now[k] = v
-		}
-		held[revision] = now
+		held[revision] = maps.Clone(at)
 	}
 	if err := m.Wait(t.Context(), revision); err != nil {
 		t.Fatal(err)

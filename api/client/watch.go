@@ -144,6 +144,13 @@ func (w *watch[T]) once(ctx context.Context) error {
 			}
 			dead.Reset(silence)
 			w.since = max(w.since, event.id)
+		case "bookmark":
+			mark, err := decode[v1.Bookmark](in.method, w.path, event.data)
+			if err != nil {
+				return stopped{err}
+			}
+			w.since = mark.Revision
+			w.query.Set("epoch", mark.Epoch)
 		case "end":
 			e := &Error{Method: in.method, Path: w.path}
 			if err := json.Unmarshal(event.data, &e.Problem); err != nil || e.Problem.Code == "" {

@@ -183,7 +183,7 @@ func TestAnswersAreNoPages(t *testing.T) {
 func TestNoGETChangesAnything(t *testing.T) {
 	reads := []string{
 		"Audit", "Cluster", "Clusters", "DefaultStorage", "Deleted", "Deployment", "Differences", "ExplainJob", "Federation", "Federations", "Health", "History",
-		"Info", "Job", "JobLog", "JobLogs", "Jobs", "RefreshToken", "Replicas", "Capacities", "Service", "Services", "StorageOf", "TakeStream", "JobCounts",
+		"Info", "Job", "JobLog", "JobLogs", "Jobs", "RefreshToken", "Replicas", "Capacities", "Service", "Services", "StorageOf", "TakeStream", "JobCounts", "Changes",
 		"Buckets", "Volumes", "Forward", "Usage",
 	}
 	f := everything()

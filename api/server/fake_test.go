@@ -21,6 +21,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/runs"
 	"github.com/oscarfed/oscarfed/controlplane/tokens"
 	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/controlplane/watch"
 )
 
 // fake is a control plane that answers what a test puts into it and remembers
@@ -66,6 +67,8 @@ type fake struct {
 	changeRequest federations.ChangeRequest
 	// watch stands for WatchReplicas.
 	watch func(ctx context.Context, since int64, fn func(*view.Replicas) error) error
+	// follow stands for Changes.Follow.
+	follow func(ctx context.Context, q watch.Query, w watch.Watcher) error
 	// before is called at the start of every use case; it may be nil.
 	before func(ctx context.Context)
 
@@ -349,4 +352,19 @@ func (f *fake) DropRefreshToken(ctx context.Context, c identity.Caller, service,
 func (f *fake) Usage(ctx context.Context, c identity.Caller) (*v1.Usage, error) {
 	f.called(ctx, "Usage", c, nil)
 	return &v1.Usage{Accounts: []v1.AccountUsage{}}, f.err
+}
+
+// changes are the use cases of GET /system/watch.
+type changes struct{ *fake }
+
+func (f changes) Check(ctx context.Context, c identity.Caller, q watch.Query) error {
+	f.called(ctx, "Changes", c, q)
+	return f.err
+}
+
+func (f changes) Follow(ctx context.Context, _ identity.Caller, q watch.Query, w watch.Watcher) error {
+	if f.follow == nil {
+		return nil
+	}
+	return f.follow(ctx, q, w)
 }

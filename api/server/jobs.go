@@ -151,7 +151,7 @@ func (s *Server) watchJobs(w http.ResponseWriter, r *http.Request, q jobs.Query)
 	if err != nil {
 		return err
 	}
-	return s.watch(w, r, watch{
+	return s.watch(w, r, stream{
 		visible: func(ctx context.Context) error {
 			one := q
 			one.Limit = 1
@@ -189,7 +189,7 @@ func (s *Server) watchJob(w http.ResponseWriter, r *http.Request, id string) err
 	if err != nil {
 		return err
 	}
-	return s.watch(w, r, watch{
+	return s.watch(w, r, stream{
 		visible: func(ctx context.Context) error {
 			_, err := s.cp.Jobs.Get(ctx, caller, id)
 			return err

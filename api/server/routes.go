@@ -105,6 +105,7 @@ func (s *Server) routesOfFederations(r chi.Router) {
 	r.Post("/system/differences", s.handle(s.resolveDifference))
 	r.Get("/system/audit", s.handle(s.listAudit))
 	r.Get("/system/usage", s.handle(s.getUsage))
+	r.Get(watchRoute, s.handle(s.watchAll))
 }
 
 func (s *Server) routesOfJobs(r chi.Router) {

@@ -44,6 +44,7 @@ type UseCases struct {
 	Differences Differences
 	Audit       Audit
 	Usage       Usage
+	Changes     Changes
 	Tokens      Tokens
 	Jobs        Jobs
 	JobLogs     JobLogs

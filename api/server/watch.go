@@ -45,6 +45,8 @@ var errWatchOver = errors.New("the watch is over")
 // watching says whether the answer is a stream of events.
 func watching(r *http.Request) bool {
 	switch respond.RouteOf(r) {
+	case watchRoute:
+		return r.Method == http.MethodGet
 	case replicasRoute, jobsRoute, jobRoute:
 		return r.Method == http.MethodGet && r.URL.Query().Get("watch") == "true"
 	}
@@ -60,7 +62,7 @@ func (s *Server) watchReplicas(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.watch(w, r, watch{
+	return s.watch(w, r, stream{
 		visible: func(ctx context.Context) error {
 			_, err := s.cp.Federations.Replicas(ctx, caller, service, cluster)
 			return err
@@ -80,8 +82,8 @@ type event struct {
 	data any
 }
 
-// watch is what a stream of events shows.
-type watch struct {
+// stream is what a stream of events shows.
+type stream struct {
 	// visible says whether there is something that the caller may watch.
 	visible func(ctx context.Context) error
 	// follow sends what there is and what comes, until ctx ends or send fails.
@@ -91,7 +93,7 @@ type watch struct {
 // watch answers with a stream. It ends when the client goes away or does not read,
 // when follow ends, when this control plane stops, with the token that it was opened with
 // or with what that is good for, and after maxWatch.
-func (s *Server) watch(w http.ResponseWriter, r *http.Request, what watch) error {
+func (s *Server) watch(w http.ResponseWriter, r *http.Request, what stream) error {
 	st := respond.StateOf(r)
 	leave, err := s.watchers.enter(st.Caller.Account())
 	if err != nil {
@@ -105,7 +107,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, what watch) error
 	st.Watch = true
 	s.metrics.Watches.Inc()
 	defer s.metrics.Watches.Dec()
-	stream, err := respond.NewEventStream(w)
+	out, err := respond.NewEventStream(w)
 	if err != nil {
 		return nil // the client went away
 	}
@@ -127,14 +129,14 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, what watch) error
 			}
 		})
 	})
-	if err := s.relay(ctx, st, stream, events, ended); err != nil {
-		_ = stream.Event(eventEnd, 0, respond.ProblemOf(r, respond.AsError(r, err))) // the last word
+	if err := s.relay(ctx, st, out, events, ended); err != nil {
+		_ = out.Event(eventEnd, 0, respond.ProblemOf(r, respond.AsError(r, err))) // the last word
 		return nil
 	}
 	return nil
 }
 
-func (s *Server) visible(r *http.Request, what watch) error {
+func (s *Server) visible(r *http.Request, what stream) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.Timeout)
 	defer cancel()
 	return what.visible(ctx)
@@ -180,7 +182,7 @@ func (s *Server) relay(ctx context.Context, st *respond.State, stream *respond.E
 // final says whether watching again would meet the same answer.
 func final(code fault.Code) bool {
 	switch code {
-	case fault.CodeNotFound, fault.CodeForbidden, fault.CodeUnauthenticated, fault.CodeConflict:
+	case fault.CodeNotFound, fault.CodeForbidden, fault.CodeUnauthenticated, fault.CodeConflict, fault.CodeExpired:
 		return true
 	}
 	return false

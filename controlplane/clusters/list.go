@@ -109,3 +109,13 @@ func (c *Controller) Show(p *view.Past, id string, caller identity.Caller) *Clus
 	out = out.shownTo(caller)
 	return &out
 }
+
+// ShowNow is a cluster in a view, for a caller; nil when it is not registered.
+func (c *Controller) ShowNow(v *view.View, id string, caller identity.Caller) *Cluster {
+	reg, ok := v.Clusters.Lookup(id)
+	if !ok {
+		return nil
+	}
+	out := showCluster(v, reg, c.streamOf).shownTo(caller)
+	return &out
+}

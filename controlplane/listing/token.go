@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -56,14 +57,13 @@ func digestOf(caller identity.Caller, q *Query) string {
 	if q.Labels != nil {
 		selector = q.Labels.String()
 	}
-	text, _ := json.Marshal([]any{caller.Account(), q.Owner, q.ClusterID, q.Phases, selector}) // strings can be encoded
-	sum := sha256.Sum256(text)
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q", []string{caller.Account(), q.Owner, q.ClusterID, selector}, q.Phases))
 	return hex.EncodeToString(sum[:8])
 }
 
 // Make makes the token of a position.
 func (t *Tokens) Make(caller identity.Caller, q *Query, at Position) string {
-	payload, _ := json.Marshal(content{Position: at, List: t.list, Query: digestOf(caller, q)}) // strings can be encoded
+	payload, _ := json.Marshal(content{Position: at, List: t.list, Query: digestOf(caller, q)}) //nolint:errchkjson // strings can be encoded
 	return base64.RawURLEncoding.EncodeToString(append(t.mac(payload), payload...))
 }
 

@@ -48,7 +48,12 @@ type PastReader struct {
 	past  Past
 	// upTo is the revision of the state at the last read.
 	upTo int64
+	// bytes estimates what past.former takes.
+	bytes int
 }
+
+// maxPast bounds, in bytes, what a reader remembers.
+const maxPast = 64 << 20
 
 // At makes a reader of the view as it was at a revision, which the state must have reached.
 func (s *State) At(revision int64) *PastReader {
@@ -75,7 +80,14 @@ func (r *PastReader) Read(fn func(*Past)) error {
 		if _, earlier := p.former[key]; !earlier {
 			p.former[key] = kv
 			p.note(key, kv)
+			r.bytes += len(key)
+			if kv != nil {
+				r.bytes += len(kv.Value)
+			}
 		}
+	}
+	if r.bytes > maxPast {
+		return store.ErrCompacted
 	}
 	r.upTo, p.Now, p.mirror = max(r.upTo, now.Revision), now, r.state.mirrored
 	fn(p)

@@ -18,6 +18,7 @@ func UseCases(cp *controlplane.ControlPlane) server.UseCases {
 		Differences: cp.Recovery,
 		Audit:       cp.Requests,
 		Usage:       cp.Requests,
+		Changes:     cp.Watch,
 		Tokens:      cp.Tokens,
 		Jobs:        cp.Jobs,
 		JobLogs:     cp.Runs,

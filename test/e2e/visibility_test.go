@@ -87,7 +87,7 @@ func asks() map[string][]ask {
 func elsewhere() []string {
 	return []string{
 		"GET /health", "GET /openapi.yaml", "GET /system/info", "GET /system/config", // the same for everybody
-		"GET /system/services", "GET /system/federations", "GET /system/deleted", "GET /system/differences", "GET /system/usage", // lists, below
+		"GET /system/services", "GET /system/federations", "GET /system/deleted", "GET /system/differences", "GET /system/usage", "GET /system/watch", // lists, below
 		"POST /system/services", "POST /system/plans", // a taken name, below
 		"POST /system/federations", // several creations in one
 		"GET /system/jobs", "GET /system/jobs/{job}", "GET /system/jobs/{job}/explain", "POST /system/jobs/{job}/cancel",
