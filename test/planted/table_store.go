@@ -40,14 +40,14 @@ func ofTheStore() []defect {
 		one(
 			"what was deleted while a watch was broken stays in the mirror's copies",
 			"store/mirror.go",
-			"if !tree.Has(old) {\n\t\t\tm.dirty(old.Key)\n\t\t}",
-			"_ = tree.Has(old)",
+			"\t\t\tm.dirty(old.key)\n",
+			"",
 		),
 		one(
 			"what has changed while a watch was broken wakes nobody",
 			"store/mirror.go",
-			"\t\t\tm.dirty(kv.Key)\n\t\t\trestored = ",
-			"\t\t\trestored = ",
+			"\t\t\tm.dirty(now.key)\n",
+			"",
 		),
 		one(
 			"a lost answer is looked up in what the marker holds now, and not in its history",
