@@ -34,12 +34,13 @@ func (w *SpaceWatch) recoveries(ctx context.Context, m *maintenance) error {
 			return err
 		}
 		now, err := w.look(ctx, m)
-		if err == nil && !now.needy() {
+		wanted := w.takeWanted()
+		if err == nil && !now.needy() && !wanted {
 			wait.Reset()
 			continue
 		}
 		if err == nil {
-			err = w.recover(ctx, m, now)
+			err = w.recover(ctx, m, now, wanted)
 		}
 		w.step("")
 		if ctx.Err() != nil {
@@ -59,9 +60,9 @@ func (w *SpaceWatch) recoveries(ctx context.Context, m *maintenance) error {
 }
 
 // recover is one attempt, as root where there is one.
-func (w *SpaceWatch) recover(ctx context.Context, m *maintenance, now Space) (err error) {
+func (w *SpaceWatch) recover(ctx context.Context, m *maintenance, now Space, wanted bool) (err error) {
 	if w.cfg.Root == nil {
-		return (&recovery{watch: w, members: m}).run(ctx, now)
+		return (&recovery{watch: w, members: m, wanted: wanted}).run(ctx, now)
 	}
 	root, err := w.cfg.Root(ctx)
 	if err != nil {
@@ -73,7 +74,7 @@ func (w *SpaceWatch) recover(ctx context.Context, m *maintenance, now Space) (er
 		return err
 	}
 	defer func() { err = errors.Join(err, members.close()) }()
-	return (&recovery{watch: w, members: members}).run(ctx, now)
+	return (&recovery{watch: w, members: members, wanted: wanted}).run(ctx, now)
 }
 
 // step notes, for people, what is being done.
@@ -87,6 +88,8 @@ func (w *SpaceWatch) step(what string) {
 type recovery struct {
 	watch   *SpaceWatch
 	members *maintenance
+	// wanted says that a write does not fit although space is not short.
+	wanted bool
 }
 
 // run takes every step that helps: forget history, write files anew, take back
@@ -110,8 +113,8 @@ func (r *recovery) run(ctx context.Context, now Space) error {
 	return errors.Join(append(failed, r.disarm(ctx))...)
 }
 
-// forget compacts. While etcd is merely short of space, the history that is
-// promised stays. When it is full, history goes: first all but a tail, then all.
+// forget compacts. While etcd is merely short of space, or a write does not fit, the history
+// that is promised stays. When it is full, history goes: first all but a tail, then all.
 func (r *recovery) forget(ctx context.Context, now Space) (Space, error) {
 	w := r.watch
 	w.mu.Lock()
@@ -122,10 +125,11 @@ func (r *recovery) forget(ctx context.Context, now Space) (Space, error) {
 		targets = append(targets, now.revision-historyTail, now.revision)
 	}
 	for _, revision := range targets {
-		if !slices.ContainsFunc(now.Members, SpaceMember.overfull) {
+		if !r.wanted && !slices.ContainsFunc(now.Members, SpaceMember.overfull) {
 			return now, nil // what is free already is enough
 		}
-		if revision <= 1 {
+		r.wanted = false
+		if revision <= 1 || revision == w.compacted {
 			continue
 		}
 		err := r.do("compact", fmt.Sprintf("compacting to revision %d", revision), now, func() error {
@@ -134,6 +138,7 @@ func (r *recovery) forget(ctx context.Context, now Space) (Space, error) {
 		if err != nil {
 			return now, err
 		}
+		w.compacted = revision
 		if revision > promised {
 			w.log.Warn("etcd is full: history was given up", "compacted_revision", revision, "retention", w.cfg.Retention)
 		}

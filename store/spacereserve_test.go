@@ -1,12 +1,14 @@
 package store_test
 
 import (
+	"bytes"
 	"sync"
 	"testing"
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/store/storetest/virtual"
 )
 
 // Of many writes that begin in the same moment no more begin than fit, and what was
@@ -45,5 +47,41 @@ func TestWritesThatBeginTogetherAreHeldAgainstTheFreeSpaceTogether(t *testing.T)
 			release()
 		}
 		return ok
+	})
+}
+
+// TestAWriteThatDoesNotFitFitsOnceHistoryIsGivenUp: etcd was not short of space, so its history
+// stayed, and the same write was refused for ever.
+func TestAWriteThatDoesNotFitFitsOnceHistoryIsGivenUp(t *testing.T) {
+	inVirtualTime(t, embedded.Config{Quota: quota}, func(t *testing.T, n *virtual.Network) {
+		s, _ := openOn(t, n, "test", store.Config{})
+		w, steps := watchSpace(t, s, store.SpaceConfig{Retention: brief})
+		until(t, func() bool { return w.Space().Level == store.SpaceOK })
+		for i := range 90 { // 9 MiB of history of one key
+			if _, err := s.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+				tx.PutBytes("/t/one", append(bytes.Repeat([]byte("x"), 100<<10), byte(i)))
+				return nil
+			}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		until(t, func() bool { return w.Space().Worst.InUse > quota/2 })
+		const large = quota / 3
+		if _, free, ok := w.Reserve(large); ok || w.Space().Tight() {
+			t.Fatalf("%d bytes fit beside %d, level %s", free, large, w.Space().Level)
+		}
+		tries := 0
+		until(t, func() bool {
+			tries++
+			put(t, s, "/t/small", tries) // etcd counts pages as free at the next write
+			release, _, ok := w.Reserve(large)
+			if ok {
+				release()
+			}
+			return ok
+		})
+		if steps.count("compact done") == 0 {
+			t.Error("nothing was compacted")
+		}
 	})
 }

@@ -54,8 +54,12 @@ type SpaceWatch struct {
 	// rewritten is the store's revision at which a member's file was written anew.
 	// Only the recovery reads and writes it.
 	rewritten map[uint64]int64
+	// compacted is the revision that a recovery compacted to last. Only the recovery uses it.
+	compacted int64
 	// reserved are writes that are not in the members' figures yet.
 	reserved map[*reservation]bool
+	// wanted says that a write was refused because it does not fit into what is free.
+	wanted bool
 	// wake tells the recovery that there is something to do.
 	wake chan struct{}
 }
@@ -92,8 +96,8 @@ type reservation struct {
 
 // Reserve reserves space for all that a write in several transactions puts, so that of those that
 // begin together no more begin than fit. The caller calls release when it is done; the bytes count
-// until the members' figures have them. Without space nothing is reserved, and free says how much
-// there is. Each process counts what it writes itself: what several begin at once is what the head
+// until the members' figures have them. Without space nothing is reserved, free says how much there
+// is, and history that is not promised is given up, so that it may fit later. Each process counts what it writes itself: what several begin at once is what the head
 // room is for. Without a quota, or before the first look, all fits.
 func (w *SpaceWatch) Reserve(bytes int64) (release func(), free int64, ok bool) {
 	bytes += bytes / 10 // etcd's own, for keys and pages
@@ -110,6 +114,8 @@ func (w *SpaceWatch) Reserve(bytes int64) (release func(), free int64, ok bool) 
 			free -= r.bytes
 		}
 		if free = max(free, 0); bytes > free {
+			w.wanted = true
+			w.wakeUp()
 			return nil, free, false
 		}
 	}
@@ -201,12 +207,26 @@ func (w *SpaceWatch) look(ctx context.Context, m *maintenance) (Space, error) {
 	w.mu.Unlock()
 	w.tell(before.Level, next)
 	if next.needy() {
-		select {
-		case w.wake <- struct{}{}:
-		default:
-		}
+		w.wakeUp()
 	}
 	return next, nil
+}
+
+// wakeUp tells the recovery that there is something to do.
+func (w *SpaceWatch) wakeUp() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// takeWanted says whether a write was refused since the last call.
+func (w *SpaceWatch) takeWanted() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	wanted := w.wanted
+	w.wanted = false
+	return wanted
 }
 
 // tell logs when the level changes.
