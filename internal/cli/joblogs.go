@@ -27,14 +27,15 @@ type jobLogsCmd struct {
 	Follow     bool
 }
 
-func newJobLogsCmd(a *app) *cobra.Command {
+// newJobLogsCmd is a command of two names: job logs, and logs for short.
+func newJobLogsCmd(a *app, name string) *cobra.Command {
 	var c jobLogsCmd
 	cmd := &cobra.Command{
 		Use:   "logs JOB",
 		Short: "Show what a job has written",
 		Long: "Show what a job has written, from the cluster that runs it. JOB may also be the name of its Job\n" +
 			"at OSCAR.",
-		Example: "  oscarfed job logs 01a1fda3-fc9e-70a6-b6c0-0c2c788607cf --follow",
+		Example: "  oscarfed " + name + " 01a1fda3-fc9e-70a6-b6c0-0c2c788607cf -f",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.Job = args[0]
 			return c.Run(cmd.Context(), a)
@@ -44,7 +45,7 @@ func newJobLogsCmd(a *app) *cobra.Command {
 	f.text(&c.Service, "service", "", "", "NAME", "Service of a Job that did not come in here.")
 	f.text(&c.Cluster, "cluster", "", "", "ID", "With --service: its cluster, when several have one of that name.")
 	f.BoolVarP(&c.Timestamps, "timestamps", "", false, "Begin each line with its time.")
-	f.BoolVarP(&c.Follow, "follow", "", false, "Go on until the job has ended.")
+	f.BoolVarP(&c.Follow, "follow", "f", false, "Go on until the job has ended.")
 	return cmd
 }
 

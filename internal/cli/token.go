@@ -48,7 +48,7 @@ func (c *tokenRotateCmd) Run(ctx context.Context, a *app) error {
 	if _, err := api.RotateToken(ctx, c.Service, c.Cluster); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "the services of %s have other tokens for the control plane; GET /system/services/%s shows the new one\n", c.Service, c.Service)
+	fmt.Fprintf(a.stdout, "the services of %s have other tokens for the control plane; oscarfed get services %s -o json shows the new one\n", c.Service, c.Service)
 	return nil
 }
 
