@@ -26,6 +26,8 @@ type applyCmd struct {
 	Deployment     string
 	IdempotencyKey string
 	Each           bool
+	Recursive      bool
+	DryRun         bool
 }
 
 func newApplyCmd(a *app) *cobra.Command {
@@ -37,12 +39,15 @@ func newApplyCmd(a *app) *cobra.Command {
 			"several services is one unit: all are validated first, and the new ones are created all or none.",
 		Example: "  oscarfed apply -f service.yaml\n" +
 			"  oscarfed apply -f service.yaml --timeout 5m\n" +
+			"  oscarfed apply -f services/ -R --dry-run\n" +
 			"  oscarfed plan -f service.yaml --out service.plan && oscarfed apply --plan service.plan",
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.Run(cmd.Context(), a) },
 	}
 	f := flagsOf(cmd)
 	f.BoolVar(&c.Strict, "strict", false, "Refuse a definition with keys that nothing knows, instead of a warning.")
-	f.text(&c.File, "file", "f", "", "FILE", "The FDL; - reads it from standard input.")
+	f.text(&c.File, "file", "f", "", "FILE", "The FDL, or a folder of FDLs (.yaml, .yml); - reads one from standard input.")
+	f.BoolVarP(&c.Recursive, "recursive", "R", false, "With a folder: also those below it.")
+	f.BoolVar(&c.DryRun, "dry-run", false, "Show what would be written, as plan does, and write nothing.")
 	f.text(&c.Plan, "plan", "", "", "FILE", "A file that plan --out wrote: does exactly that, or refuses with status 6 and writes nothing.")
 	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the coordinator, when the FDL names none.")
 	f.yesOrNo(&c.Wait, "wait", "Wait until every replica is ready, or the creation failed and is taken back; after a change, until it is applied.")
@@ -53,7 +58,8 @@ func newApplyCmd(a *app) *cobra.Command {
 	return cmd
 }
 
-// Run applies a file as a unit or, with --each, its services one after the other until one fails.
+// Run applies a file as a unit or, with --each, its services one after the other until one fails;
+// and the files of a folder one after the other.
 func (c *applyCmd) Run(ctx context.Context, a *app) error {
 	if c.Timeout <= 0 {
 		return exit.Usagef("--timeout must be more than 0; --no-wait does not wait")
@@ -63,6 +69,34 @@ func (c *applyCmd) Run(ctx context.Context, a *app) error {
 	}
 	if c.Plan != "" {
 		return c.applyPlan(ctx, a)
+	}
+	files, err := fdlsIn(c.File, c.Recursive)
+	if err != nil {
+		return err
+	}
+	if c.IdempotencyKey != "" && len(files) > 1 {
+		return exit.Usagef("--idempotency-key is for one file; %s has %d", c.File, len(files))
+	}
+	for i, file := range files {
+		one := *c
+		one.File = file
+		if len(files) > 1 {
+			a.sayf("%s:", file)
+		}
+		if err := one.runFile(ctx, a); err != nil {
+			if rest := len(files) - i - 1; rest > 0 {
+				a.sayf("not tried: %s after %s", count(rest, "file"), file)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// runFile applies one file.
+func (c *applyCmd) runFile(ctx context.Context, a *app) error {
+	if c.DryRun {
+		return (&planCmd{File: c.File, Cluster: c.Cluster, Deployment: c.Deployment, Strict: c.Strict}).Run(ctx, a)
 	}
 	services, err := readServices(c.File, c.Cluster, a.stdin)
 	if err != nil {

@@ -3,7 +3,9 @@ package cli
 import (
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/oscarfed/oscarfed/api/client"
@@ -86,6 +88,40 @@ func inlineScript(script, fdl string) (string, error) {
 	}
 	data, err := settings.ReadLimited(script, oscar.MaxScriptBytes)
 	return string(data), err
+}
+
+// fdlsIn are the FDLs that a path names: itself or, of a folder, those in it and, when recursive,
+// below it, in the order of their paths. What begins with a dot is left out.
+func fdlsIn(path string, recursive bool) ([]string, error) {
+	info, err := os.Stat(path)
+	if path == stdinName || err != nil || !info.IsDir() {
+		if recursive {
+			return nil, exit.Usagef("--recursive is for a folder")
+		}
+		return []string{path}, nil // reading it says what is wrong
+	}
+	var files []string
+	err = filepath.WalkDir(path, func(at string, entry os.DirEntry, err error) error {
+		hidden := at != path && strings.HasPrefix(entry.Name(), ".")
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir():
+			if hidden || at != path && !recursive {
+				return filepath.SkipDir
+			}
+		case !hidden && slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(at)):
+			files = append(files, at)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, asInput(err)
+	}
+	if len(files) == 0 {
+		return nil, exit.Errorf(exit.Invalid, "%s has no .yaml or .yml file", path)
+	}
+	return files, nil
 }
 
 // asInput gives an error without a status of its own that of invalid input.
