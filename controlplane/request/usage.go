@@ -58,6 +58,8 @@ type usage struct {
 	history  time.Duration
 	keys     map[uint64]counted
 	accounts map[string]*account
+	// bySubject has the accounts whose subject is known: it spares the hash of the subject.
+	bySubject map[string]*account
 }
 
 // counted is one key.
@@ -88,7 +90,7 @@ func newUsage(now func() time.Time, history time.Duration) *usage {
 	if history <= 0 {
 		history = defaultHistory
 	}
-	return &usage{seed: maphash.MakeSeed(), now: now, history: history, keys: map[uint64]counted{}, accounts: map[string]*account{}}
+	return &usage{seed: maphash.MakeSeed(), now: now, history: history, keys: map[uint64]counted{}, accounts: map[string]*account{}, bySubject: map[string]*account{}}
 }
 
 // defaultHistory is how long deleted bytes count when etcd's retention is not configured.
@@ -146,16 +148,16 @@ func (u *usage) count(ref record.Ref, kv store.KV) {
 			of, what = u.of(digits), useRequests
 		}
 	case record.KindJob:
-		if j, err := store.Decode[record.Job](kv); err == nil {
-			of, what = u.account(view.AccountOf(j)), useJobs
+		if s, err := store.Decode[subjects](kv); err == nil {
+			of, what = u.account(view.AccountOf(&record.Job{Owner: s.Owner, By: s.By})), useJobs
 		}
 	case record.KindEvent, record.KindAssignedEvent, record.KindDecision:
 		if c, ok := u.keys[maphash.String(u.seed, record.JobKey(ref.Name))]; ok {
 			of, what = c.of, useJobs
 		}
 	case record.KindAudit:
-		if e, err := store.Decode[record.Audit](kv); err == nil {
-			of, what = u.account(cmp.Or(e.By, identity.Admin)), useAudit
+		if s, err := store.Decode[subjects](kv); err == nil {
+			of, what = u.account(cmp.Or(s.By, identity.Admin)), useAudit
 		}
 	default:
 		if owned {
@@ -168,6 +170,13 @@ func (u *usage) count(ref record.Ref, kv store.KV) {
 	size := len(kv.Key) + len(kv.Value)
 	of.live[what] += int64(size)
 	u.keys[maphash.String(u.seed, kv.Key)] = counted{of: of, bytes: uint32(min(size, 1<<31)), use: what}
+}
+
+// subjects is the part of a job's or an audit entry's record that says whose it is. Only this part
+// is decoded: count runs under the mirror's lock.
+type subjects struct {
+	Owner string `json:"owner"`
+	By    string `json:"by"`
 }
 
 // ownedUse is what a record that names its owner is used for; false for any other record.
@@ -192,10 +201,12 @@ func (u *usage) account(subject string) *account {
 	if subject == "" {
 		return nil
 	}
-	a := u.of(ownerOfRequest(subject))
-	if a.subject == "" {
-		a.subject = strings.Clone(subject)
+	if a := u.bySubject[subject]; a != nil {
+		return a
 	}
+	a := u.of(ownerOfRequest(subject))
+	a.subject = strings.Clone(subject)
+	u.bySubject[a.subject] = a
 	return a
 }
 
