@@ -17,12 +17,12 @@ import (
 )
 
 type applyCmd struct {
+	waiting
+
 	Strict         bool
 	File           string
 	Plan           string
 	Cluster        string
-	Wait           bool
-	Timeout        time.Duration
 	Deployment     string
 	IdempotencyKey string
 	Each           bool
@@ -61,8 +61,8 @@ func newApplyCmd(a *app) *cobra.Command {
 // Run applies a file as a unit or, with --each, its services one after the other until one fails;
 // and the files of a folder one after the other.
 func (c *applyCmd) Run(ctx context.Context, a *app) error {
-	if c.Timeout <= 0 {
-		return exit.Usagef("--timeout must be more than 0; --no-wait does not wait")
+	if err := c.check(); err != nil {
+		return err
 	}
 	if c.File == "" && c.Plan == "" {
 		return exit.Usagef("missing flags: --file=FILE or --plan=FILE")
@@ -213,13 +213,11 @@ func (c *applyCmd) change(ctx context.Context, a *app, api *client.Client, s *os
 	if c.Deployment != "" {
 		a.sayf("%s keeps its deployment %s: it is chosen by the creation", s.Name, before.Deployment)
 	}
-	return c.waiting().run(ctx, a, api, changeOf{
+	return c.waiting.run(ctx, a, api, changeOf{
 		service: s.Name, cluster: s.ClusterID, generation: before.Generation,
 		send: func(opts client.ChangeOptions) (*v1.Replicas, error) { return api.ChangeService(ctx, s, opts) },
 	})
 }
-
-func (c *applyCmd) waiting() waiting { return waiting{Wait: c.Wait, Timeout: c.Timeout} }
 
 // explain adds to an unknown outcome how to ask for the same one again.
 func (c *applyCmd) explain(a *app, err error, opts client.CreateOptions) error {

@@ -87,7 +87,7 @@ func (c *applyCmd) write(ctx context.Context, a *app, api *client.Client, s plan
 	if s.Plan.Action == v1.PlanCreate {
 		return c.create(ctx, a, api, s.service, client.CreateOptions{Deployment: s.Deployment, Plan: s.Plan.Digest})
 	}
-	return c.waiting().run(ctx, a, api, changeOf{
+	return c.waiting.run(ctx, a, api, changeOf{
 		service: s.service.Name, cluster: s.Plan.Coordinator.ClusterID, generation: s.Plan.Generation,
 		send: func(opts client.ChangeOptions) (*v1.Replicas, error) {
 			opts.IfMatch, opts.Plan = s.Plan.Revision, s.Plan.Digest

@@ -46,7 +46,7 @@ func newDeleteCmd(a *app) *cobra.Command {
 	f := flagsOf(cmd)
 	f.text(&c.File, "file", "f", "", "FILE", "Delete the services of this FDL, the last one first; - reads it from standard input.")
 	f.BoolVarP(&c.Yes, "yes", "y", false, "Do not ask. On a terminal a deletion is asked for.")
-	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	f.clusterOf(&c.Cluster)
 	f.text(&c.Data, "data", "", "", "WORD", "delete: also delete the buckets that were made for the service, with what is in them.")
 	f.text(&c.Jobs, "jobs", "", "", "WORD", "cancel: end running jobs instead of waiting for them.")
 	f.yesOrNo(&c.Wait, "wait", "Wait until every cluster has done it.")

@@ -48,7 +48,7 @@ func newDiffCmd(a *app) *cobra.Command {
 	}
 	f := flagsOf(cmd)
 	f.BoolVar(&c.ExitCode, "exit-code", false, "End with 1 when something differs.")
-	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	f.clusterOf(&c.Cluster)
 	f.generation(&c.From, "from", "N", "Older generation; the one before --to when not given, with -f the present one.")
 	f.generation(&c.To, "to", "N", "Newer generation; the present one when not given.")
 	f.text(&c.File, "file", "f", "", "FILE", "Compare with the service of this name in an FDL; - reads it from standard input.")

@@ -74,6 +74,11 @@ func (f flagSet) timeout(p *time.Duration, value time.Duration, help string) {
 	f.word("timeout", "TIME")
 }
 
+// clusterOf adds --cluster, which tells services of one name apart.
+func (f flagSet) clusterOf(p *string) {
+	f.text(p, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+}
+
 func (f flagSet) list(p *[]string, name, word, help string) {
 	f.StringSliceVar(p, name, nil, help)
 	f.word(name, word)

@@ -78,7 +78,7 @@ func newGetReplicasCmd(a *app) *cobra.Command {
 		},
 	}
 	f := flagsOf(cmd)
-	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	f.clusterOf(&c.Cluster)
 	f.BoolVarP(&c.Watch, "watch", "w", false, "Go on and show each change, until interrupted or the service is gone.")
 	return cmd
 }

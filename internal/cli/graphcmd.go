@@ -32,7 +32,7 @@ func newGraphCmd(a *app) *cobra.Command {
 		},
 	}
 	f := flagsOf(cmd)
-	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	f.clusterOf(&c.Cluster)
 	f.choice(&c.As, "as", "text", "What to draw it as", "text", "mermaid", "dot")
 	return cmd
 }

@@ -30,7 +30,7 @@ func newHistoryCmd(a *app) *cobra.Command {
 		},
 	}
 	f := flagsOf(cmd)
-	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	f.clusterOf(&c.Cluster)
 	return cmd
 }
 
@@ -81,7 +81,7 @@ func newRollbackCmd(a *app) *cobra.Command {
 	}
 	f := flagsOf(cmd)
 	f.generation(&c.To, "to", "N", "Generation to go back to; history lists those that are kept.")
-	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	f.clusterOf(&c.Cluster)
 	c.waiting.flags(f)
 	f.required("to")
 	return cmd
@@ -121,7 +121,7 @@ func newPauseCmd(a *app) *cobra.Command {
 		},
 	}
 	f := flagsOf(cmd)
-	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	f.clusterOf(&c.Cluster)
 	return cmd
 }
 
@@ -146,7 +146,7 @@ func newResumeCmd(a *app) *cobra.Command {
 		},
 	}
 	f := flagsOf(cmd)
-	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	f.clusterOf(&c.Cluster)
 	return cmd
 }
 

@@ -44,7 +44,7 @@ func newJobSubmitCmd(a *app) *cobra.Command {
 	}
 	f := flagsOf(cmd)
 	f.text(&c.File, "file", "f", "", "FILE", "File with the event; - for standard input. Without it the event is empty.")
-	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	f.clusterOf(&c.Cluster)
 	f.text(&c.Key, "idempotency-key", "", "", "KEY", "Sent again with the same key it is the same job, for 24 hours.")
 	f.BoolVarP(&c.Wait, "wait", "", false, "Wait until the job has ended. Ends with 0 when it succeeded, 1 when it ended otherwise.")
 	f.timeout(&c.Timeout, 0, "With --wait: how long; 0 is as long as it takes. The job goes on afterwards.")

@@ -39,7 +39,7 @@ func newReplicaAddCmd(a *app) *cobra.Command {
 		},
 	}
 	f := flagsOf(cmd)
-	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	f.clusterOf(&c.Cluster)
 	f.number(&c.Priority, "priority", 0, "Priority of the new members: 0 is the best; above 100 they get no jobs.")
 	f.maybeNumber(&c.Weight, "weight", "Weight of the new members for delegation random; equal when it is not given.")
 	c.change.flags(f)
@@ -89,7 +89,7 @@ func newReplicaRemoveCmd(a *app) *cobra.Command {
 	f.BoolVarP(&c.All, "all", "", false, "Remove every member but the coordinator.")
 	f.text(&c.Data, "data", "", "", "WORD", "delete: also delete the buckets that were made for the members, with what is in them.")
 	f.text(&c.Jobs, "jobs", "", "", "WORD", "cancel: end running jobs instead of waiting for them.")
-	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	f.clusterOf(&c.Cluster)
 	c.change.flags(f)
 	return cmd
 }

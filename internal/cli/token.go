@@ -36,7 +36,7 @@ func newTokenRotateCmd(a *app) *cobra.Command {
 		},
 	}
 	f := flagsOf(cmd)
-	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	f.clusterOf(&c.Cluster)
 	return cmd
 }
 
@@ -70,7 +70,7 @@ func newTokenShowCmd(a *app) *cobra.Command {
 		},
 	}
 	f := flagsOf(cmd)
-	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	f.clusterOf(&c.Cluster)
 	return cmd
 }
 
@@ -111,7 +111,7 @@ func newTokenSetCmd(a *app) *cobra.Command {
 	f.text(&c.File, "file", "", "", "FILE", "File with the token; - for standard input.")
 	f.text(&c.Issuer, "issuer", "", "", "URL", "Who gave it; without it, the issuer of the access token that you call with.")
 	f.text(&c.Client, "client-id", "", "", "ID", "Whom it was given to; without it, the client of that access token.")
-	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	f.clusterOf(&c.Cluster)
 	f.required("file")
 	return cmd
 }
@@ -178,7 +178,7 @@ func newTokenRefreshCmd(a *app) *cobra.Command {
 		},
 	}
 	f := flagsOf(cmd)
-	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	f.clusterOf(&c.Cluster)
 	return cmd
 }
 
@@ -224,7 +224,7 @@ func newTokenDeleteCmd(a *app) *cobra.Command {
 		},
 	}
 	f := flagsOf(cmd)
-	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	f.clusterOf(&c.Cluster)
 	return cmd
 }
 

@@ -38,7 +38,7 @@ func newWaitCmd(a *app) *cobra.Command {
 	}
 	f := flagsOf(cmd)
 	f.text(&c.For, "for", "", "", "STATE", "A phase of a federation (ready, degraded ...) or deleted; a state of a job (running, succeeded ...). Without it: ready, or that the job has ended.")
-	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	f.clusterOf(&c.Cluster)
 	f.timeout(&c.Timeout, defaultTimeout, "How long to wait; 0 is as long as it takes.")
 	return cmd
 }

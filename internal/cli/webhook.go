@@ -42,7 +42,7 @@ func newWebhookCmd(a *app) *cobra.Command {
 		},
 	}
 	f := flagsOf(cmd)
-	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+	f.clusterOf(&c.Cluster)
 	f.text(&c.URL, "url", "", "", "URL", "The control plane's address as MinIO reaches it; default the one that you call.")
 	f.text(&c.QueueDir, "queue-dir", "", "/var/lib/oscarfed-events", "DIR", "Directory on MinIO's machine that keeps events while the control plane is away. MinIO must be able to write there, and it must outlive its pod.")
 	f.text(&c.TokenFile, "save-token", "", "", "FILE", "Write the service's token into this new file, for MinIO's administrator.")
