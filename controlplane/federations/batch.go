@@ -15,6 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/controlplane/tokens"
+	"github.com/oscarfed/oscarfed/controlplane/topology"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -83,17 +84,16 @@ func (c *Controller) CreateServices(ctx context.Context, caller identity.Caller,
 
 // draftBatch validates all services before it renders the first, and then drafts each of them.
 func (c *Controller) draftBatch(caller identity.Caller, req BatchRequest, hash string, given []tokens.Given) ([]*Draft, error) {
-	if err := c.validateBatch(caller, req, given); err != nil {
+	graphs, fence, err := c.validateBatch(caller, req, given)
+	if err != nil {
 		return nil, err
 	}
 	out := make([]*Draft, len(req.Services))
 	for i, s := range req.Services {
-		d, err := c.DraftCreate(caller, s, CreateRequest{RequestID: req.RequestID}, hash, given[i])
-		if err != nil {
+		if out[i], err = c.draftValid(caller, s, graphs[i], fence, CreateRequest{RequestID: req.RequestID}, hash, given[i]); err != nil {
 			return nil, ofService(s, err)
 		}
-		out[i] = d
-		if d.Fence != out[0].Fence || d.Fed.Epoch != out[0].Fed.Epoch {
+		if out[i].Fed.Epoch != out[0].Fed.Epoch {
 			return nil, gate.ErrFence
 		}
 	}
@@ -115,62 +115,87 @@ func ofService(s *oscar.Service, err error) error {
 	return err
 }
 
-// validateBatch returns the violations of all services, with paths that begin with services[i].
-func (c *Controller) validateBatch(caller identity.Caller, req BatchRequest, given []tokens.Given) error {
-	var violations []oscar.Violation
-	report := func(i int, path string, rule string, value any, message string) {
-		violations = append(violations, oscar.Violation{Path: fmt.Sprintf("services[%d].%s", i, path), Rule: rule, Value: value, Message: message})
-	}
-	replicas, groups, locations := 0, map[string]int{}, map[string]int{}
+// validateBatch returns the graphs of all services, and the revision of the fence at which the
+// registered clusters were read; or all violations, with paths that begin with services[i].
+func (c *Controller) validateBatch(caller identity.Caller, req BatchRequest, given []tokens.Given) ([]*topology.Graph, int64, error) {
+	check := batchCheck{groups: map[string]int{}, locations: map[string]int{}}
+	var fence int64
 	for i, s := range req.Services {
-		g, _, err := c.Validate(caller, s, CreateRequest{}, given[i])
+		g, at, err := c.Validate(caller, s, CreateRequest{}, given[i])
 		if e, ok := errors.AsType[*fault.Error](err); ok && len(e.Violations) > 0 {
 			for _, v := range e.Violations {
-				report(i, v.Path, v.Rule, v.Value, v.Message)
+				check.report(i, v.Path, v.Rule, v.Value, v.Message)
 			}
 			continue
 		}
 		if err != nil {
-			return err
+			return nil, 0, err
 		}
-		if g.Deployment == oscar.DeploymentBestEffort {
-			report(i, "federation.deployment", oscar.RuleOneOf, g.Deployment, "the services of one request are made all or none: create this one by a request of its own")
+		if fence == 0 {
+			fence = at
 		}
-		if at, taken := groups[g.GroupID]; taken {
-			report(i, "federation.group_id", oscar.RuleUnique, g.GroupID, fmt.Sprintf("services[%d] has the same group_id", at))
+		if at != fence {
+			return nil, 0, gate.ErrFence
 		}
-		groups[g.GroupID] = i
-		for _, n := range g.Nodes {
-			if !n.Replica() {
-				continue
-			}
-			replicas++
-			at := n.Member.ClusterID + "/" + n.Member.ServiceName
-			if other, taken := locations[at]; taken {
-				report(i, "federation.members", oscar.RuleUnique, at, fmt.Sprintf("services[%d] puts a replica there, too", other))
-			}
-			locations[at] = i
-		}
+		check.add(i, g)
 	}
-	if replicas > oscar.MaxReplicas {
-		violations = append(violations, oscar.Violation{
-			Path: "services", Rule: oscar.RuleMaxMembers, Value: replicas,
+	if check.replicas > oscar.MaxReplicas {
+		check.violations = append(check.violations, oscar.Violation{
+			Path: "services", Rule: oscar.RuleMaxMembers, Value: check.replicas,
 			Message: fmt.Sprintf("all or none is possible for %d replicas together; create the services by requests of their own", oscar.MaxReplicas),
 		})
 	}
-	if len(violations) > 0 {
-		return &fault.Error{Code: fault.CodeInvalid, Message: fmt.Sprintf("%d violations", len(violations)), Violations: violations}
+	if n := len(check.violations); n > 0 {
+		return nil, 0, &fault.Error{Code: fault.CodeInvalid, Message: fmt.Sprintf("%d violations", n), Violations: check.violations}
 	}
-	if len(req.Services) == 1 {
-		return nil
-	}
+	return check.graphs, fence, c.mayBatch(len(req.Services))
+}
+
+// mayBatch refuses a batch while an instance runs that would take a step of one federation alone.
+func (c *Controller) mayBatch(services int) error {
 	var ready bool
 	c.state.Read(func(v *view.View) { ready = v.AllRead(record.FormBatch) })
-	if !ready {
-		return &fault.Error{Code: fault.CodeUnavailable, RetryAfter: time.Minute,
-			Message: "an older instance of the control plane runs, which cannot create several services at once: create each by a request of its own, or wait for its upgrade"}
+	if ready || services == 1 {
+		return nil
 	}
-	return nil
+	return &fault.Error{Code: fault.CodeUnavailable, RetryAfter: time.Minute,
+		Message: "an older instance of the control plane runs, which cannot create several services at once: create each by a request of its own, or wait for its upgrade"}
+}
+
+// batchCheck holds the services of a batch against each other.
+type batchCheck struct {
+	graphs     []*topology.Graph
+	replicas   int
+	violations []oscar.Violation
+	// groups and locations have the service that took each.
+	groups, locations map[string]int
+}
+
+func (b *batchCheck) report(i int, path, rule string, value any, message string) {
+	b.violations = append(b.violations, oscar.Violation{Path: fmt.Sprintf("services[%d].%s", i, path), Rule: rule, Value: value, Message: message})
+}
+
+// add checks the graph of one service beside those before it.
+func (b *batchCheck) add(i int, g *topology.Graph) {
+	b.graphs = append(b.graphs, g)
+	if g.Deployment == oscar.DeploymentBestEffort {
+		b.report(i, "federation.deployment", oscar.RuleOneOf, g.Deployment, "the services of one request are made all or none: create this one by a request of its own")
+	}
+	if at, taken := b.groups[g.GroupID]; taken {
+		b.report(i, "federation.group_id", oscar.RuleUnique, g.GroupID, fmt.Sprintf("services[%d] has the same group_id", at))
+	}
+	b.groups[g.GroupID] = i
+	for _, n := range g.Nodes {
+		if !n.Replica() {
+			continue
+		}
+		b.replicas++
+		at := n.Member.ClusterID + "/" + n.Member.ServiceName
+		if other, taken := b.locations[at]; taken {
+			b.report(i, "federation.members", oscar.RuleUnique, at, fmt.Sprintf("services[%d] puts a replica there, too", other))
+		}
+		b.locations[at] = i
+	}
 }
 
 // failureOf is the error of a batch: that of a federation that failed itself, before those that

@@ -184,6 +184,11 @@ func (c *Controller) DraftCreate(caller identity.Caller, s *oscar.Service, req C
 	if err != nil {
 		return nil, err
 	}
+	return c.draftValid(caller, s, g, fence, req, hash, token)
+}
+
+// draftValid is DraftCreate for a definition that was validated at a revision of the fence.
+func (c *Controller) draftValid(caller identity.Caller, s *oscar.Service, g *topology.Graph, fence int64, req CreateRequest, hash string, token tokens.Given) (*Draft, error) {
 	now := c.cfg.Now()
 	fed := NewRecord(caller, s, g, req, hash, now)
 	c.state.Read(func(v *view.View) { fed.Epoch = v.Epoch() })

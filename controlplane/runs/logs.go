@@ -2,7 +2,6 @@ package runs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
-	"github.com/oscarfed/oscarfed/controlplane/relay"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -295,30 +293,14 @@ func (c *Controller) deleteJobs(ctx context.Context, caller identity.Caller, in 
 	if !all {
 		return nil, &fault.Error{Code: fault.CodeForbidden, Message: "only its owner may delete the jobs of a service"}
 	}
-	done, doubt := 0, false
-	for _, r := range everywhere(ctx, members, ask, func(reply) bool { return false }) {
-		if r.err != nil {
-			missing = append(missing, r.Cluster+": "+reasonOf(r.err))
-			e, ok := errors.AsType[*relay.Error](r.err)
-			doubt = doubt || ok && e.Sent
-			continue
-		}
-		_ = r.resp.Body.Close() // its status says all
-		switch r.resp.StatusCode {
-		case http.StatusNoContent:
-			done++
-		case http.StatusNotFound:
-		default:
-			missing = append(missing, fmt.Sprintf("%s: OSCAR answered %d", r.Cluster, r.resp.StatusCode))
-		}
-	}
+	sent := order(ctx, members, missing, ask, http.StatusNoContent, http.StatusNotFound)
 	switch {
-	case done > 0:
-		return missing, nil
-	case doubt:
-		return nil, &fault.Error{Code: fault.CodeUnknownOutcome, Message: "what was deleted is not known; send it again: " + strings.Join(missing, "; ")}
-	case len(missing) > 0:
-		return nil, &fault.Error{Code: fault.CodeUnavailable, RetryAfter: 5 * time.Second, Message: "nothing was deleted: " + strings.Join(missing, "; ")}
+	case sent.done > 0:
+		return sent.missing, nil
+	case sent.doubt:
+		return nil, &fault.Error{Code: fault.CodeUnknownOutcome, Message: "what was deleted is not known; send it again: " + strings.Join(sent.missing, "; ")}
+	case len(sent.missing) > 0:
+		return nil, &fault.Error{Code: fault.CodeUnavailable, RetryAfter: 5 * time.Second, Message: "nothing was deleted: " + strings.Join(sent.missing, "; ")}
 	case job != "":
 		return nil, fault.NotFound(fmt.Sprintf("there is no job %q", job))
 	}
