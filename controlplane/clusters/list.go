@@ -23,24 +23,20 @@ func (c *Controller) List(ctx context.Context, caller identity.Caller, q listing
 		return nil, err
 	}
 	s := &clusterScan{c: c, caller: caller, q: q, reader: c.state.At(at.Revision), after: at.After[0]}
-	crossing := func(err error) error {
-		if err == nil {
-			return nil
+	list := listing.List[*Cluster, *Cluster]{
+		Tokens: c.tokens, Next: s.next, Show: showAll, AtOnce: clustersAtOnce, Position: func(c *Cluster) []string { return []string{c.ClusterID} },
+	}
+	return list.Page(ctx, caller, &q, at)
+}
+
+// showAll calls fn with clusters as they were found.
+func showAll(_ context.Context, found []*Cluster, fn func(*Cluster) error) error {
+	for _, one := range found {
+		if err := fn(one); err != nil {
+			return err
 		}
-		return c.tokens.Crossing(err, caller, &q, at)
 	}
-	if q.Limit == 0 {
-		return &listing.Page[*Cluster]{Each: func(fn func(*Cluster) error) error { return s.each(ctx, fn, crossing) }}, nil
-	}
-	found, more, err := listing.Fill(q.Limit, s.next)
-	if err != nil {
-		return nil, crossing(err)
-	}
-	page := listing.PageOf(found...)
-	if more {
-		page.Next = c.tokens.Make(caller, &q, listing.Position{Revision: at.Revision, Epoch: at.Epoch, After: []string{found[len(found)-1].ClusterID}})
-	}
-	return page, nil
+	return nil
 }
 
 // clusterScan goes through the clusters of a query.
@@ -56,7 +52,10 @@ type clusterScan struct {
 const clustersAtOnce = 128
 
 // next shows the next clusters, most of them at most, and says whether the list ends there.
-func (s *clusterScan) next(most int) (found []*Cluster, end bool, err error) {
+func (s *clusterScan) next(ctx context.Context, most int) (found []*Cluster, end bool, err error) {
+	if ctx.Err() != nil {
+		return nil, false, context.Cause(ctx)
+	}
 	left := clustersAtOnce
 	err = s.reader.Read(func(p *view.Past) {
 		for id := range p.Clusters(s.after) {
@@ -73,26 +72,6 @@ func (s *clusterScan) next(most int) (found []*Cluster, end bool, err error) {
 		end = true
 	})
 	return found, end, err
-}
-
-// each calls fn with every cluster of the query.
-func (s *clusterScan) each(ctx context.Context, fn func(*Cluster) error, crossing func(error) error) error {
-	for end := false; !end; {
-		var found []*Cluster
-		var err error
-		if found, end, err = s.next(clustersAtOnce); err != nil {
-			return crossing(err)
-		}
-		for _, one := range found {
-			if err := fn(one); err != nil {
-				return err
-			}
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-	}
-	return nil
 }
 
 // Show is a cluster as it was, for a caller; nil when it was not registered.

@@ -26,36 +26,13 @@ func (c *Controller) List(ctx context.Context, caller identity.Caller, q listing
 		c: c, caller: caller, q: q, reader: c.state.At(at.Revision),
 		after: view.FederationPos{Owner: at.After[0], GroupID: at.After[1], UID: at.After[2]},
 	}
-	crossing := func(err error) error {
-		if err == nil {
-			return nil
-		}
-		return c.federationTokens.Crossing(err, caller, &q, at)
+	list := listing.List[view.Versioned[record.Federation], *view.Federation]{
+		Tokens: c.federationTokens, Next: s.next, Show: s.show, AtOnce: shownAtOnce,
+		Position: func(f view.Versioned[record.Federation]) []string {
+			return []string{f.Rec.Owner, f.Rec.GroupID, f.Rec.UID}
+		},
 	}
-	if q.Limit == 0 {
-		return &listing.Page[*view.Federation]{Each: func(fn func(*view.Federation) error) error {
-			return s.each(ctx, fn, crossing)
-		}}, nil
-	}
-	found, more, err := listing.Fill(q.Limit, func(most int) ([]view.Versioned[record.Federation], bool, error) { return s.next(ctx, most) })
-	if err != nil {
-		return nil, crossing(err)
-	}
-	page := &listing.Page[*view.Federation]{Each: func(fn func(*view.Federation) error) error {
-		for some := range slices.Chunk(found, shownAtOnce) {
-			if err := s.show(some, fn, crossing); err != nil {
-				return err
-			}
-		}
-		return nil
-	}}
-	if more {
-		last := found[len(found)-1].Rec
-		page.Next = c.federationTokens.Make(caller, &q, listing.Position{
-			Revision: at.Revision, Epoch: at.Epoch, After: []string{last.Owner, last.GroupID, last.UID},
-		})
-	}
-	return page, nil
+	return list.Page(ctx, caller, &q, at)
 }
 
 // begin is where a page begins, in a state that is as new as the store.
@@ -159,23 +136,8 @@ func (c *Controller) withLabels(ctx context.Context, revision int64, q listing.Q
 	return slices.DeleteFunc(feds, func(f view.Versioned[record.Federation]) bool { return !with[f.Rec.UID] }), err
 }
 
-// each calls fn with every federation of the query.
-func (s *federationScan) each(ctx context.Context, fn func(*view.Federation) error, crossing func(error) error) error {
-	for end := false; !end; {
-		var found []view.Versioned[record.Federation]
-		var err error
-		if found, end, err = s.next(ctx, shownAtOnce); err != nil {
-			return crossing(err)
-		}
-		if err := s.show(found, fn, crossing); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // show calls fn with some federations.
-func (s *federationScan) show(found []view.Versioned[record.Federation], fn func(*view.Federation) error, crossing func(error) error) error {
+func (s *federationScan) show(_ context.Context, found []view.Versioned[record.Federation], fn func(*view.Federation) error) error {
 	shown := make([]view.Federation, 0, len(found))
 	err := s.reader.Read(func(p *view.Past) {
 		for _, f := range found {
@@ -183,7 +145,7 @@ func (s *federationScan) show(found []view.Versioned[record.Federation], fn func
 		}
 	})
 	if err != nil {
-		return crossing(err)
+		return err
 	}
 	for i := range shown {
 		if err := fn(&shown[i]); err != nil {

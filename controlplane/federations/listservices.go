@@ -31,37 +31,14 @@ func (c *Controller) Services(ctx context.Context, caller identity.Caller, q lis
 		c: c, caller: caller, q: q, reader: c.state.At(at.Revision), deployments: deployments,
 		after: view.ReplicaPos{Service: at.After[0], Cluster: at.After[1], UID: at.After[2]},
 	}
-	crossing := func(err error) error {
-		if err == nil {
-			return nil
-		}
-		return c.serviceTokens.Crossing(err, caller, &q, at)
-	}
 	if q.Limit > 0 || q.Continue != "" {
 		s.readAt = at.Revision
 	}
-	if q.Limit == 0 {
-		return &listing.Page[ListedService]{Each: func(fn func(ListedService) error) error { return s.each(ctx, fn, crossing) }}, nil
+	list := listing.List[view.MemberRef, ListedService]{
+		Tokens: c.serviceTokens, Next: s.next, Show: s.show, AtOnce: aheadOf,
+		Position: func(p view.MemberRef) []string { return []string{p.At().ServiceName, p.At().ClusterID, p.UID} },
 	}
-	found, more, err := listing.Fill(q.Limit, func(most int) ([]view.MemberRef, bool, error) { return s.next(ctx, most) })
-	if err != nil {
-		return nil, crossing(err)
-	}
-	page := &listing.Page[ListedService]{Each: func(fn func(ListedService) error) error {
-		for some := range slices.Chunk(found, aheadOf) {
-			if err := s.show(ctx, some, fn, crossing); err != nil {
-				return err
-			}
-		}
-		return nil
-	}}
-	if more {
-		last := found[len(found)-1]
-		page.Next = c.serviceTokens.Make(caller, &q, listing.Position{
-			Revision: at.Revision, Epoch: at.Epoch, After: []string{last.At().ServiceName, last.At().ClusterID, last.UID},
-		})
-	}
-	return page, nil
+	return list.Page(ctx, caller, &q, at)
 }
 
 // aheadOf is how many replicas are shown with one read of their definitions.
@@ -137,29 +114,14 @@ func (s *serviceScan) look(most int, found *[]view.MemberRef) (end bool, err err
 	return end, err
 }
 
-// each calls fn with every replica of the query.
-func (s *serviceScan) each(ctx context.Context, fn func(ListedService) error, crossing func(error) error) error {
-	for end := false; !end; {
-		var found []view.MemberRef
-		var err error
-		if found, end, err = s.next(ctx, aheadOf); err != nil {
-			return crossing(err)
-		}
-		if err := s.show(ctx, found, fn, crossing); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // show calls fn with some replicas. Those of a definition that is gone are left out.
-func (s *serviceScan) show(ctx context.Context, found []view.MemberRef, fn func(ListedService) error, crossing func(error) error) error {
+func (s *serviceScan) show(ctx context.Context, found []view.MemberRef, fn func(ListedService) error) error {
 	if err := s.read(ctx, found); err != nil {
-		return crossing(err)
+		return err
 	}
 	states, err := s.states(found)
 	if err != nil {
-		return crossing(err)
+		return err
 	}
 	for i, p := range found {
 		if d := s.definitions[p.UID]; d != nil {
