@@ -16,18 +16,34 @@ import (
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
-// scale fills a federation of a thousand clusters with twenty thousand replicas,
-// and measures what that takes, a cold start over it, and the return of all
-// syncers at once.
-func scale(ctx context.Context, o options, out *report) (err error) {
+// scale fills a federation of a thousand clusters with twenty thousand replicas, and measures what
+// that takes, a cold start over it, and the return of all syncers at once.
+func scale(ctx context.Context, o options, out *report) error {
+	const members = 20
+	clusters := o.scaled(1000, members)
+	all := make([]placed, o.scaled(1000, 1))
+	for i := range all {
+		all[i] = placed{first: i % (clusters / members) * members, n: members}
+	}
+	return crowd(ctx, o, out, clusters, 4, all)
+}
+
+// large is scale for five thousand clusters and a hundred thousand replicas, in federations of
+// long-tailed sizes, all of one owner. It is a run of its own, of half an hour.
+func large(ctx context.Context, o options, out *report) error {
+	clusters := o.scaled(5000, 130)
+	return crowd(ctx, o, out, clusters, 8, population(clusters, o.scaled(100_000, 1000)))
+}
+
+// crowd fills clusters with federations, and measures what that takes, a cold start over them, and
+// the return of all syncers at once.
+func crowd(ctx context.Context, o options, out *report, clusters, atOnce int, all []placed) (err error) {
 	w, err := newBench(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
-	const members = 20
-	clusters := o.scaled(1000, members)
-	federations := o.scaled(1000, 1)
+	out.sayf("starting %d clusters", clusters)
 	if err := w.grow(ctx, clusters, 0); err != nil {
 		return err
 	}
@@ -35,8 +51,8 @@ func scale(ctx context.Context, o options, out *report) (err error) {
 	if err != nil {
 		return err
 	}
-	out.sayf("filling %d replicas", federations*members)
-	federations, filled, err := w.fill(ctx, federations, members, o.fill)
+	out.sayf("filling them with %d federations", len(all))
+	replicas, filled, err := w.fill(ctx, all, atOnce, o.fill, out)
 	if err != nil {
 		return err
 	}
@@ -44,13 +60,12 @@ func scale(ctx context.Context, o options, out *report) (err error) {
 	if err != nil {
 		return err
 	}
-	replicas := federations * members
 	rows := [][]string{
-		{"filling: creates over 20 members, four at once", seconds(filled), fmt.Sprintf("%.0f replicas a second", float64(replicas)/filled.Seconds()), "-"},
+		{fmt.Sprintf("filling, %d creates at once", atOnce), seconds(filled), fmt.Sprintf("%.0f replicas a second", float64(replicas)/filled.Seconds()), "-"},
 		{"memory of the control plane with etcd", mib(full.server.anon), fmt.Sprintf("%s more for a replica", kib((full.server.anon-empty.anon)/int64(replicas))), "-"},
 		{"its CPU when idle", percent(full.serverShare), "", "-"},
 	}
-	back, err := w.returnOfAll(ctx, out, "full-0")
+	back, err := w.returnOfAll(ctx, out)
 	if err != nil {
 		return err
 	}
@@ -59,27 +74,42 @@ func scale(ctx context.Context, o options, out *report) (err error) {
 		return err
 	}
 	out.heading(fmt.Sprintf("%d replicas on %d clusters", replicas, clusters))
-	out.table([]string{"what", "figure", "floor", "ratio"}, append(rows, append(start, back...)...))
+	out.table([]string{"what", "figure", "floor", "ratio"}, append(append(rows, back...), start...))
 	return nil
 }
 
-// fill creates federations until there are enough or the time is over, and returns
-// how many there are and how long that took.
-func (w *bench) fill(ctx context.Context, federations, members int, limit time.Duration) (int, time.Duration, error) {
+// crowdName names the i-th federation of a crowd.
+func crowdName(i int) string { return fmt.Sprintf("crowd-%d", i) }
+
+// fill creates federations until all are there or the time is over, and returns how many replicas
+// there are and how long that took.
+func (w *bench) fill(ctx context.Context, all []placed, atOnce int, limit time.Duration, out *report) (int, time.Duration, error) {
 	w.eyes.forget(false)
-	began := time.Now()
+	total := 0
+	for _, p := range all {
+		total += p.n
+	}
+	began, made, next := time.Now(), 0, total/8
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(4)
-	made := 0
-	for i := range federations {
+	g.SetLimit(atOnce)
+	for i, p := range all {
 		if time.Since(began) > limit || gctx.Err() != nil {
 			break
 		}
-		made++
+		made += p.n
 		g.Go(func() error {
-			_, err := w.create(gctx, fmt.Sprintf("full-%d", i), i%(w.clusters/members)*members, members)
+			_, err := w.create(gctx, crowdName(i), p.first, p.n)
 			return err
 		})
+		if made >= next {
+			next *= 2
+			u, err := w.server.usage()
+			if err != nil {
+				return made, 0, errors.Join(err, g.Wait())
+			}
+			out.grows("replicas", "replicas", "MiB of the control plane with etcd", made, float64(u.anon)/(1<<20))
+			out.sayf("%d replicas after %s: %s", made, time.Since(began).Round(time.Second), mib(u.anon))
+		}
 	}
 	err := g.Wait()
 	return made, time.Since(began), err
@@ -88,7 +118,7 @@ func (w *bench) fill(ctx context.Context, federations, members int, limit time.D
 // returnOfAll cuts every connection for longer than the sessions live, and
 // measures from its end until every syncer has a session, has listed etcd and its OSCAR,
 // and nothing is written any more. Meanwhile it reads a service and asks for creates.
-func (w *bench) returnOfAll(ctx context.Context, out *report, service string) ([][]string, error) {
+func (w *bench) returnOfAll(ctx context.Context, out *report) ([][]string, error) {
 	out.sayf("cutting %d syncers off", w.clusters)
 	if err := w.fleet.do("Cut", true); err != nil {
 		return nil, err
@@ -115,7 +145,7 @@ func (w *bench) returnOfAll(ctx context.Context, out *report, service string) ([
 	if err := w.fleet.do("Cut", false); err != nil {
 		return nil, err
 	}
-	calls := w.callWhile(ctx, service)
+	calls := w.callWhile(ctx, crowdName(0))
 	err = w.fleet.do("Compared", lists)
 	compared := time.Since(began)
 	if err = errors.Join(err, calls.stop()); err != nil {
