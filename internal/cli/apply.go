@@ -13,6 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/fdl"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
@@ -70,7 +71,7 @@ func (c *applyCmd) Run(ctx context.Context, a *app) error {
 	if c.Plan != "" {
 		return c.applyPlan(ctx, a)
 	}
-	files, err := fdlsIn(c.File, c.Recursive)
+	files, err := fdl.Files(c.File, c.Recursive)
 	if err != nil {
 		return err
 	}
@@ -85,7 +86,7 @@ func (c *applyCmd) Run(ctx context.Context, a *app) error {
 		}
 		if err := one.runFile(ctx, a); err != nil {
 			if rest := len(files) - i - 1; rest > 0 {
-				a.sayf("not tried: %s after %s", count(rest, "file"), file)
+				a.sayf("not tried: %s after %s", output.Count(rest, "file"), file)
 			}
 			return err
 		}
@@ -123,7 +124,7 @@ func (c *applyCmd) runFile(ctx context.Context, a *app) error {
 		opts := client.CreateOptions{Deployment: c.Deployment, IdempotencyKey: c.IdempotencyKey}
 		if err := c.create(ctx, a, api, s.Service, opts); err != nil {
 			if rest := len(services) - i - 1; rest > 0 {
-				a.sayf("not tried: %s after %s", count(rest, "service"), s.Name)
+				a.sayf("not tried: %s after %s", output.Count(rest, "service"), s.Name)
 			}
 			return err
 		}
@@ -175,7 +176,7 @@ func (c *applyCmd) create(ctx context.Context, a *app, api *client.Client, s *os
 		a.sayf("%s: an earlier request with this key had this outcome", s.Name)
 	}
 	took := a.now().Sub(started).Round(10 * time.Millisecond)
-	a.sayf("%s: %s, %d of %s ready after %s", s.Name, f.Phase, ready(f), count(len(deployed(f)), "replica"), took)
+	a.sayf("%s: %s, %d of %s ready after %s", s.Name, f.Phase, ready(f), output.Count(len(deployed(f)), "replica"), took)
 	if ready(f) < len(deployed(f)) {
 		a.sayf("the others follow when their clusters are back; oscarfed describe %s shows them", s.Name)
 	}

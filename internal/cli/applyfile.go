@@ -13,14 +13,15 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/fdl"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 // applyFile applies the services of one file as a unit: all of them are planned before the first
 // is written, and those that are new are created all or none. Then those that are there already are
 // changed, one after the other; a change that fails takes nothing back.
-func (c *applyCmd) applyFile(ctx context.Context, a *app, api *client.Client, services []defined) error {
-	var fresh, there []defined
+func (c *applyCmd) applyFile(ctx context.Context, a *app, api *client.Client, services []fdl.Service) error {
+	var fresh, there []fdl.Service
 	for _, s := range services {
 		plan, err := api.Plan(ctx, s.Service, client.PlanOptions{})
 		if err != nil {
@@ -47,14 +48,14 @@ func (c *applyCmd) applyFile(ctx context.Context, a *app, api *client.Client, se
 		}
 	}
 	if n := len(failed); n > 0 {
-		a.sayf("%s of %d could not be changed; what else the file has is applied", count(n, "service"), len(services))
+		a.sayf("%s of %d could not be changed; what else the file has is applied", output.Count(n, "service"), len(services))
 		return failed[n-1]
 	}
 	return nil
 }
 
 // createTogether creates services, all or none.
-func (c *applyCmd) createTogether(ctx context.Context, a *app, api *client.Client, services []defined) error {
+func (c *applyCmd) createTogether(ctx context.Context, a *app, api *client.Client, services []fdl.Service) error {
 	switch len(services) {
 	case 0:
 		return nil
@@ -78,19 +79,19 @@ func (c *applyCmd) createTogether(ctx context.Context, a *app, api *client.Clien
 	var replicas []v1.Replica
 	for _, f := range result.Federations {
 		replicas = append(replicas, f.Replicas...)
-		a.sayf("%s: %s, %d of %s ready", f.GroupID, f.Phase, ready(&f), count(len(deployed(&f)), "replica"))
+		a.sayf("%s: %s, %d of %s ready", f.GroupID, f.Phase, ready(&f), output.Count(len(deployed(&f)), "replica"))
 	}
 	if result.Done {
-		a.sayf("%s created together after %s", count(len(services), "service"), a.now().Sub(started).Round(10*time.Millisecond))
+		a.sayf("%s created together after %s", output.Count(len(services), "service"), a.now().Sub(started).Round(10*time.Millisecond))
 	} else {
-		a.sayf("%s accepted; oscarfed get federations shows how they go on", count(len(services), "service"))
+		a.sayf("%s accepted; oscarfed get federations shows how they go on", output.Count(len(services), "service"))
 	}
 	return a.print(result.Federations, func() *output.Table { return replicaTable(replicas) })
 }
 
 // ofDefined says in an answer which of the services of a file it is about, and where that stands.
 // An answer about several names them by their place, as services[1].image.
-func ofDefined(err error, services ...defined) error {
+func ofDefined(err error, services ...fdl.Service) error {
 	e, ok := errors.AsType[*client.Error](err)
 	if !ok {
 		return err
@@ -102,27 +103,27 @@ func ofDefined(err error, services ...defined) error {
 		told.Problem.Violations = append(told.Problem.Violations, v)
 	}
 	if len(services) == 1 && len(told.Problem.Violations) == 0 {
-		told.Problem.Title = services[0].at() + ": " + told.Problem.Title
+		told.Problem.Title = services[0].At() + ": " + told.Problem.Title
 	}
 	return &told
 }
 
 // placeInFile turns the path of a violation into the name and line of a service, and the path in it.
-func placeInFile(path string, services []defined) string {
+func placeInFile(path string, services []fdl.Service) string {
 	if len(services) == 1 {
-		return strings.TrimSuffix(services[0].at()+": "+path, ": ")
+		return strings.TrimSuffix(services[0].At()+": "+path, ": ")
 	}
 	for i, s := range services {
 		prefix := fmt.Sprintf("services[%d]", i)
 		if rest, ok := strings.CutPrefix(path, prefix); ok && (rest == "" || rest[0] == '.') {
-			return strings.TrimSuffix(s.at()+": "+strings.TrimPrefix(rest, "."), ": ")
+			return strings.TrimSuffix(s.At()+": "+strings.TrimPrefix(rest, "."), ": ")
 		}
 	}
 	return path
 }
 
 // asUnit says whether a file is applied as a unit.
-func (c *applyCmd) asUnit(services []defined) (bool, error) {
+func (c *applyCmd) asUnit(services []fdl.Service) (bool, error) {
 	switch {
 	case c.Each || len(services) == 1:
 		return false, nil

@@ -11,6 +11,7 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
+	"github.com/oscarfed/oscarfed/internal/cli/plans"
 )
 
 // applyPlan does what a file planned, or nothing of it. Everything is looked at
@@ -20,7 +21,7 @@ func (c *applyCmd) applyPlan(ctx context.Context, a *app) error {
 	if c.File != "" || c.Cluster != "" || c.Deployment != "" || c.IdempotencyKey != "" {
 		return exit.Usagef("--plan says everything: leave out -f, --cluster, --deployment and --idempotency-key")
 	}
-	file, err := readPlanFile(c.Plan)
+	file, err := plans.Read(c.Plan)
 	if err != nil {
 		return err
 	}
@@ -35,23 +36,23 @@ func (c *applyCmd) applyPlan(ctx context.Context, a *app) error {
 			return err
 		}
 		for _, line := range why {
-			a.sayf("%s: %s", s.service.Name, line)
+			a.sayf("%s: %s", s.Of().Name, line)
 		}
 		if len(why) > 0 {
 			refused++
 		}
 	}
 	if refused > 0 {
-		return exit.Errorf(exit.Conflict, "%s of %s cannot be applied as planned; nothing is written. Plan again", count(refused, "service"), c.Plan)
+		return exit.Errorf(exit.Conflict, "%s of %s cannot be applied as planned; nothing is written. Plan again", output.Count(refused, "service"), c.Plan)
 	}
 	for i, s := range file.Services {
 		if s.Plan.Action == v1.PlanNone {
-			a.sayf("%s: unchanged, generation %d", s.service.Name, s.Plan.Generation)
+			a.sayf("%s: unchanged, generation %d", s.Of().Name, s.Plan.Generation)
 			continue
 		}
 		if err := c.write(ctx, a, api, s); err != nil {
 			for _, rest := range file.Services[i+1:] {
-				a.sayf("%s: not tried", rest.service.Name)
+				a.sayf("%s: not tried", rest.Of().Name)
 			}
 			return err
 		}
@@ -61,8 +62,8 @@ func (c *applyCmd) applyPlan(ctx context.Context, a *app) error {
 
 // outdated says what keeps a plan from being applied as it is; an error when it
 // cannot be found out.
-func (c *applyCmd) outdated(ctx context.Context, api *client.Client, s plannedService) ([]string, error) {
-	now, err := api.Plan(ctx, s.service, client.PlanOptions{Deployment: s.Deployment})
+func (c *applyCmd) outdated(ctx context.Context, api *client.Client, s plans.Service) ([]string, error) {
+	now, err := api.Plan(ctx, s.Of(), client.PlanOptions{Deployment: s.Deployment})
 	if e, ok := errors.AsType[*client.Error](err); ok {
 		switch exit.StatusOf(err) {
 		case exit.Invalid, exit.Conflict, exit.NotFound:
@@ -77,21 +78,21 @@ func (c *applyCmd) outdated(ctx context.Context, api *client.Client, s plannedSe
 	if now.Digest != s.Plan.Digest {
 		return sincePlanned(s.Plan, now), nil
 	}
-	if !shows(s.Plan, now) {
-		return nil, exit.Errorf(exit.Invalid, "%s: the file shows another plan than the one that its digest names; it was edited. Nothing is written", s.service.Name)
+	if !plans.Shows(s.Plan, now) {
+		return nil, exit.Errorf(exit.Invalid, "%s: the file shows another plan than the one that its digest names; it was edited. Nothing is written", s.Of().Name)
 	}
 	return nil, nil
 }
 
-func (c *applyCmd) write(ctx context.Context, a *app, api *client.Client, s plannedService) error {
+func (c *applyCmd) write(ctx context.Context, a *app, api *client.Client, s plans.Service) error {
 	if s.Plan.Action == v1.PlanCreate {
-		return c.create(ctx, a, api, s.service, client.CreateOptions{Deployment: s.Deployment, Plan: s.Plan.Digest})
+		return c.create(ctx, a, api, s.Of(), client.CreateOptions{Deployment: s.Deployment, Plan: s.Plan.Digest})
 	}
 	return c.waiting.run(ctx, a, api, changeOf{
-		service: s.service.Name, cluster: s.Plan.Coordinator.ClusterID, generation: s.Plan.Generation,
+		service: s.Of().Name, cluster: s.Plan.Coordinator.ClusterID, generation: s.Plan.Generation,
 		send: func(opts client.ChangeOptions) (*v1.Replicas, error) {
 			opts.IfMatch, opts.Plan = s.Plan.Revision, s.Plan.Digest
-			return api.ChangeService(ctx, s.service, opts)
+			return api.ChangeService(ctx, s.Of(), opts)
 		},
 	})
 }

@@ -73,10 +73,10 @@ func (w waiting) run(ctx context.Context, a *app, api *client.Client, ch changeO
 	}
 	if applied < replicas {
 		return exit.Errorf(exit.InProgress, "%s: %s, generation %d; %d of %s have applied it. The others follow by themselves; oscarfed describe %s shows them",
-			ch.service, word, view.Generation, applied, count(replicas, "replica"), ch.service)
+			ch.service, word, view.Generation, applied, output.Count(replicas, "replica"), ch.service)
 	}
 	a.sayf("%s: %s, generation %d, %d of %s ready after %s",
-		ch.service, word, view.Generation, applied, count(replicas, "replica"), a.now().Sub(started).Round(10*time.Millisecond))
+		ch.service, word, view.Generation, applied, output.Count(replicas, "replica"), a.now().Sub(started).Round(10*time.Millisecond))
 	return nil
 }
 

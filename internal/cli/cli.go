@@ -14,6 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/fdl"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 	"github.com/oscarfed/oscarfed/internal/cli/settings"
 )
@@ -87,7 +88,7 @@ func (a *app) encode(v any) error {
 		if !ok {
 			return exit.Usagef("-o fdl is for services: oscarfed get services NAME -o fdl")
 		}
-		return writeFDL(a.stdout, services)
+		return fdl.Write(a.stdout, services)
 	}
 	return output.Encode(a.stdout, a.form, v)
 }

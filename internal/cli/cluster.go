@@ -295,7 +295,7 @@ func (c *clusterRemoveCmd) Run(ctx context.Context, a *app) error {
 		a.sayf("%s is removed", c.ID)
 		return nil
 	case r == nil:
-		a.sayf("%s is removed; left to do there when it comes back: %s", c.ID, count(res.Pending, "order"))
+		a.sayf("%s is removed; left to do there when it comes back: %s", c.ID, output.Count(res.Pending, "order"))
 		return nil
 	case r.Removal != nil && r.Removal.Blocked:
 		return exit.Errorf(exit.InProgress, "%s is being removed and cannot go on: %s", c.ID, r.Removal.Waits)
@@ -332,7 +332,7 @@ func clusterTable(a *app, list []v1.Cluster) *output.Table {
 			reason = strings.TrimPrefix(reason+"; "+c.Removal.Waits, "; ")
 		}
 		if n := len(c.Orphans); n > 0 {
-			reason = strings.TrimPrefix(reason+"; "+count(n, "held orphan"), "; ")
+			reason = strings.TrimPrefix(reason+"; "+output.Count(n, "held orphan"), "; ")
 		}
 		for _, u := range c.Unlisted {
 			reason = strings.TrimPrefix(reason+"; jobs of "+u.ServiceName+" are not known: "+u.Message, "; ")

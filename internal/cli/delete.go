@@ -13,6 +13,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/fdl"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
@@ -115,7 +116,7 @@ func (c *deleteCmd) services(a *app) ([]toDelete, error) {
 
 // ask asks a person; a script is not asked.
 func (c *deleteCmd) ask(a *app, services []toDelete) error {
-	if c.Yes || c.File == stdinName || !isTerminal(a.stderr) || !isTerminalInput(a.stdin) {
+	if c.Yes || c.File == fdl.Stdin || !isTerminal(a.stderr) || !isTerminalInput(a.stdin) {
 		return nil
 	}
 	var names []string
@@ -147,8 +148,8 @@ func (c *deleteCmd) delete(ctx context.Context, a *app, api *client.Client, s to
 	if c.Wait {
 		a.sayDeleted(result.Replicas)
 		return exit.Errorf(exit.InProgress, "%s is deleted; %s not yet gone: away, busy with jobs, or slow. They go by themselves",
-			s.service, count(result.Pending, "replica"))
+			s.service, output.Count(result.Pending, "replica"))
 	}
-	a.sayf("%s is deleted; %s not yet gone", s.service, count(result.Pending, "replica"))
+	a.sayf("%s is deleted; %s not yet gone", s.service, output.Count(result.Pending, "replica"))
 	return nil
 }

@@ -90,9 +90,9 @@ func bucketsText(d *v1.DeletedReplica) string {
 			case b.Objects == nil:
 				text += ", its objects are not counted"
 			case b.AtLeast:
-				text += fmt.Sprintf(" with at least %s", count(int(*b.Objects), "object"))
+				text += fmt.Sprintf(" with at least %s", output.Count(int(*b.Objects), "object"))
 			default:
-				text += fmt.Sprintf(" with %s", count(int(*b.Objects), "object"))
+				text += fmt.Sprintf(" with %s", output.Count(int(*b.Objects), "object"))
 			}
 			if b.Why != "" {
 				text += ", since " + b.Why

@@ -74,7 +74,7 @@ func describe(w io.Writer, f *v1.Federation, now time.Time) error {
 	facts.Row("Group", f.GroupID)
 	facts.Row("Uid", f.UID)
 	facts.Row("Owner", f.Owner)
-	facts.Row("Phase", fmt.Sprintf("%s, generation %d, %d of %s ready", output.Words(f.Phase), f.Generation, ready(f), count(len(deployed(f)), "replica")))
+	facts.Row("Phase", fmt.Sprintf("%s, generation %d, %d of %s ready", output.Words(f.Phase), f.Generation, ready(f), output.Count(len(deployed(f)), "replica")))
 	if f.Paused {
 		facts.Row("", "paused: nothing is changed on any cluster")
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/fdl"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
@@ -179,11 +180,11 @@ func generation(service string, history []v1.Generation, n int64) (side, error) 
 // fromFile is the service in an FDL as it would be submitted over old, without
 // its secrets.
 func (c *diffCmd) fromFile(a *app, old *oscar.Service) (side, error) {
-	services, err := readFDL(c.File, a.stdin)
+	services, err := fdl.Read(c.File, a.stdin)
 	if err != nil {
 		return side{}, err
 	}
-	i := slices.IndexFunc(services, func(s defined) bool { return s.Name == old.Name })
+	i := slices.IndexFunc(services, func(s fdl.Service) bool { return s.Name == old.Name })
 	if i < 0 {
 		return side{}, exit.Errorf(exit.NotFound, "%s has no service %s", c.File, old.Name)
 	}

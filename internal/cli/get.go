@@ -3,12 +3,15 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
 
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -184,4 +187,41 @@ func newGetClustersCmd(a *app) *cobra.Command {
 
 func (c *getClustersCmd) Run(ctx context.Context, a *app) error {
 	return listClusters(ctx, a, &c.listing)
+}
+
+// watch prints a service's view of its federation at each change, until the user interrupts it or
+// the service is gone.
+func (c *getReplicasCmd) watch(ctx context.Context, a *app, api *client.Client) error {
+	rows := newRowLog(a.stdout)
+	phase := ""
+	err := api.WatchReplicas(ctx, c.Service, client.WatchOptions{
+		ClusterID: c.Cluster,
+		Broken:    func(err error) { a.sayf("the connection is lost, trying again: %v", err) },
+	}, func(view *v1.Replicas, _ int64) error {
+		if a.form != output.FormTable {
+			return encodeNext(a.stdout, a.form, view)
+		}
+		if now := fmt.Sprintf("%s, generation %d", output.Words(view.Phase), view.Generation); now != phase {
+			a.sayf("%s: %s", view.GroupID, now)
+			phase = now
+		}
+		return rows.show(view)
+	})
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // that is how a watch ends
+	}
+	return err
+}
+
+// encodeNext writes one of many values: as JSON on a line of its own, as YAML in a
+// document of its own.
+func encodeNext(w io.Writer, f output.Form, v any) error {
+	if f == output.FormYAML {
+		data, err := yaml.Marshal(v)
+		if err == nil {
+			_, err = fmt.Fprintf(w, "---\n%s", data)
+		}
+		return err
+	}
+	return json.NewEncoder(w).Encode(v)
 }

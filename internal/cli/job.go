@@ -170,7 +170,7 @@ func jobFacts(j *v1.Job, now time.Time) *output.Table {
 	if j.Held {
 		facts.Row("", "it waits, since the store was restored, until every member has said whether it has it")
 	}
-	facts.Row("Event", count(j.Size, "byte"))
+	facts.Row("Event", output.Count(j.Size, "byte"))
 	jobTimes(facts, j, now)
 	return facts
 }

@@ -11,7 +11,9 @@ import (
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/fdl"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
+	"github.com/oscarfed/oscarfed/internal/cli/plans"
 )
 
 type planCmd struct {
@@ -57,8 +59,8 @@ func (c *planCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	file := planFile{V: planFileVersion, MadeAt: v1.Time{Time: a.now()}}
-	plans := []*v1.Plan{}
+	file := plans.New(v1.Time{Time: a.now()})
+	made := []*v1.Plan{}
 	var refused error
 	for _, s := range services {
 		plan, err := api.Plan(ctx, s.Service, client.PlanOptions{Deployment: c.Deployment})
@@ -76,28 +78,28 @@ func (c *planCmd) Run(ctx context.Context, a *app) error {
 			}
 			continue
 		}
-		plans = append(plans, plan)
-		if err := file.add(s.Service, c.Deployment, plan); err != nil {
+		made = append(made, plan)
+		if err := file.Add(s.Service, c.Deployment, plan); err != nil {
 			return err
 		}
 	}
-	if err := a.printPlans(plans); err != nil {
+	if err := a.printPlans(made); err != nil {
 		return err
 	}
 	if refused != nil {
 		return refused
 	}
-	for _, place := range placedTwice(plans) {
+	for _, place := range placedTwice(made) {
 		a.sayf("%s is in two services of the FDL: the second will be refused when the first is written", place)
 	}
-	a.sayf("%s; nothing is written", planSummary(plans))
+	a.sayf("%s; nothing is written", planSummary(made))
 	if c.Out == "" {
 		return nil
 	}
-	if err := file.write(c.Out); err != nil {
+	if err := file.Write(c.Out); err != nil {
 		return err
 	}
-	if secrets := file.secrets(); secrets != "" {
+	if secrets := file.Secrets(); secrets != "" {
 		a.sayf("%s holds secrets (%s): it is readable by you alone; keep it as you keep the FDL", c.Out, secrets)
 	}
 	a.sayf("exactly this: oscarfed apply --plan %s", c.Out)
@@ -105,8 +107,8 @@ func (c *planCmd) Run(ctx context.Context, a *app) error {
 }
 
 // readServices reads an FDL and puts services without a cluster on the given one.
-func readServices(path, cluster string, stdin io.Reader) ([]defined, error) {
-	services, err := readFDL(path, stdin)
+func readServices(path, cluster string, stdin io.Reader) ([]fdl.Service, error) {
+	services, err := fdl.Read(path, stdin)
 	if err != nil {
 		return nil, err
 	}
@@ -145,9 +147,25 @@ func planSummary(plans []*v1.Plan) string {
 			n[r.Action]++
 		}
 	}
-	text := fmt.Sprintf("%s to create, %d to change", count(n["create"], "service"), n["update"])
+	text := fmt.Sprintf("%s to create, %d to change", output.Count(n["create"], "service"), n["update"])
 	if n["remove"] > 0 {
 		text += fmt.Sprintf(", %d to remove", n["remove"])
 	}
 	return text + fmt.Sprintf(", %d unchanged", n["none"])
+}
+
+// printPlans writes plans one after another, or as one array.
+func (a *app) printPlans(list []*v1.Plan) error {
+	if a.form != output.FormTable {
+		return output.Encode(a.stdout, a.form, list)
+	}
+	for i, p := range list {
+		if i > 0 {
+			fmt.Fprintln(a.stdout)
+		}
+		if err := plans.Show(a.stdout, p); err != nil {
+			return err
+		}
+	}
+	return nil
 }

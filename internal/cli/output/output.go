@@ -116,3 +116,11 @@ func YesNo(b bool) string {
 	}
 	return "no"
 }
+
+// Count is a number of things in words: 1 replica, 2 replicas.
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -117,7 +117,12 @@ func (s Flags) edit(change func(*configFile) error) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".config-*") // mode 0600
+	return Replace(path, data)
+}
+
+// Replace replaces a file by one that only its owner can read, whole or not at all.
+func Replace(path string, data []byte) (err error) {
+	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
 	if err != nil {
 		return err
 	}
@@ -128,7 +133,7 @@ func (s Flags) edit(change func(*configFile) error) (err error) {
 	}()
 	_, err = tmp.Write(data)
 	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
-		return fmt.Errorf("configuration: %w", err)
+		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return os.Rename(tmp.Name(), path)
 }

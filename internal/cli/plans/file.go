@@ -1,4 +1,4 @@
-package cli
+package plans
 
 import (
 	"bytes"
@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -15,25 +14,27 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/fdl"
 	"github.com/oscarfed/oscarfed/internal/cli/settings"
 )
 
 const (
-	planFileVersion = 1
-	// maxPlanFile in bytes: a dozen of the largest definitions with their plans.
-	maxPlanFile = 32 << 20
+	fileVersion = 1
+	// maxFile in bytes: a dozen of the largest definitions with their plans.
+	maxFile = 32 << 20
 )
 
-// planFile is what plan --out writes and apply --plan takes: whole definitions,
+// File is what plan --out writes and apply --plan takes: whole definitions,
 // and for each what was planned. What it may do is said by the digests, which only
 // the control plane can make; the rest is for people.
-type planFile struct {
-	V        int              `json:"v"`
-	MadeAt   v1.Time          `json:"made_at"`
-	Services []plannedService `json:"services"`
+type File struct {
+	V        int       `json:"v"`
+	MadeAt   v1.Time   `json:"made_at"`
+	Services []Service `json:"services"`
 }
 
-type plannedService struct {
+// Service is one service of a file.
+type Service struct {
 	// Definition with its script and its secrets.
 	Definition json.RawMessage `json:"definition"`
 	Deployment string          `json:"deployment,omitempty"`
@@ -41,17 +42,24 @@ type plannedService struct {
 	service    *oscar.Service
 }
 
-func (f *planFile) add(s *oscar.Service, deployment string, plan *v1.Plan) error {
+// New is a file without services.
+func New(madeAt v1.Time) *File { return &File{V: fileVersion, MadeAt: madeAt} }
+
+// Of is the service that was planned.
+func (s *Service) Of() *oscar.Service { return s.service }
+
+// Add adds a service and its plan.
+func (f *File) Add(s *oscar.Service, deployment string, plan *v1.Plan) error {
 	definition, err := json.Marshal(s)
 	if err != nil {
 		return fmt.Errorf("service %q: %w", s.Name, err)
 	}
-	f.Services = append(f.Services, plannedService{Definition: definition, Deployment: deployment, Plan: plan, service: s})
+	f.Services = append(f.Services, Service{Definition: definition, Deployment: deployment, Plan: plan, service: s})
 	return nil
 }
 
-// write replaces path by a file that only its owner can read, whole or not at all.
-func (f *planFile) write(path string) (err error) {
+// Write replaces path by a file that only its owner can read, whole or not at all.
+func (f *File) Write(path string) (err error) {
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
 		return exit.Usagef("%s is not a regular file; name another one for the plan", path)
 	}
@@ -59,26 +67,11 @@ func (f *planFile) write(path string) (err error) {
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".plan-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(tmp.Name()))
-		}
-	}()
-	if _, err := tmp.Write(append(data, '\n')); err != nil {
-		return errors.Join(err, tmp.Close())
-	}
-	if err := errors.Join(tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), path)
+	return settings.Replace(path, append(data, '\n'))
 }
 
-// secrets names the secrets in the file, in one line.
-func (f *planFile) secrets() string {
+// Secrets names the secrets in the file, in one line.
+func (f *File) Secrets() string {
 	var names []string
 	for _, s := range f.Services {
 		_, patch := oscar.SplitSecrets(s.service)
@@ -96,23 +89,23 @@ func (f *planFile) secrets() string {
 	return strings.Join(names, ", ")
 }
 
-// readPlanFile reads and checks a file. Whatever is wrong with it is invalid input.
-func readPlanFile(path string) (*planFile, error) {
-	data, err := settings.ReadLimited(path, maxPlanFile)
+// Read reads and checks a file. Whatever is wrong with it is invalid input.
+func Read(path string) (*File, error) {
+	data, err := settings.ReadLimited(path, maxFile)
 	if err != nil {
-		return nil, asInput(err)
+		return nil, fdl.AsInput(err)
 	}
-	f, err := parsePlanFile(data)
+	f, err := parse(data)
 	if err != nil {
 		return nil, exit.Errorf(exit.Invalid, "%s is no plan: %w", path, err)
 	}
 	return f, nil
 }
 
-func parsePlanFile(data []byte) (*planFile, error) {
+func parse(data []byte) (*File, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
-	f := &planFile{}
+	f := &File{}
 	if err := dec.Decode(f); err != nil {
 		return nil, err
 	}
@@ -120,8 +113,8 @@ func parsePlanFile(data []byte) (*planFile, error) {
 		return nil, errors.New("something follows after its end")
 	}
 	switch {
-	case f.V != planFileVersion:
-		return nil, fmt.Errorf("it has version %d, this program knows %d; plan again", f.V, planFileVersion)
+	case f.V != fileVersion:
+		return nil, fmt.Errorf("it has version %d, this program knows %d; plan again", f.V, fileVersion)
 	case len(f.Services) == 0:
 		return nil, errors.New("it has no service")
 	}
@@ -143,9 +136,9 @@ func parsePlanFile(data []byte) (*planFile, error) {
 	return f, nil
 }
 
-// shows says whether a plan as it was written down is the one that its digest
+// Shows says whether a plan as it was written down is the one that its digest
 // names. What changes by itself (queues, warnings) does not count.
-func shows(written, now *v1.Plan) bool {
+func Shows(written, now *v1.Plan) bool {
 	return reflect.DeepEqual(lasting(written), lasting(now))
 }
 

@@ -1,4 +1,4 @@
-package cli
+package fdl
 
 import (
 	"encoding/json"
@@ -9,9 +9,9 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 )
 
-// writeFDL writes services as an FDL that can be edited and applied: without what the clusters and
+// Write writes services as an FDL that can be edited and applied: without what the clusters and
 // the control plane fill in.
-func writeFDL(w io.Writer, services []*oscar.Service) error {
+func Write(w io.Writer, services []*oscar.Service) error {
 	list := []map[string]json.RawMessage{}
 	for _, s := range services {
 		s = s.Clone()

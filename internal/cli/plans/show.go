@@ -1,4 +1,4 @@
-package cli
+package plans
 
 import (
 	"encoding/json"
@@ -15,29 +15,13 @@ import (
 // other forms of the output have all of them.
 const maxEdges = 20
 
-// printPlans writes plans one after another, or as one array.
-func (a *app) printPlans(plans []*v1.Plan) error {
-	if a.form != output.FormTable {
-		return output.Encode(a.stdout, a.form, plans)
-	}
-	for i, p := range plans {
-		if i > 0 {
-			fmt.Fprintln(a.stdout)
-		}
-		if err := showPlan(a.stdout, p); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// showPlan writes what a plan does: the definition, each cluster, which member lists which, and
+// Show writes what a plan does: the definition, each cluster, which member lists which, and
 // what may be in the way.
-func showPlan(w io.Writer, p *v1.Plan) error {
+func Show(w io.Writer, p *v1.Plan) error {
 	say := func(indent int, format string, args ...any) {
 		fmt.Fprintln(w, strings.Repeat(" ", indent)+output.Printable(fmt.Sprintf(format, args...)))
 	}
-	say(0, "%s: %s", p.Coordinator.ServiceName, planHeadline(p))
+	say(0, "%s: %s", p.Coordinator.ServiceName, headline(p))
 	if p.Action == v1.PlanChange {
 		for _, line := range fieldLines(p.Fields, p.Secrets) {
 			say(2, "%s", line)
@@ -77,10 +61,10 @@ func voteText(votes bool) string {
 	return "no"
 }
 
-func planHeadline(p *v1.Plan) string {
+func headline(p *v1.Plan) string {
 	switch p.Action {
 	case v1.PlanCreate:
-		return fmt.Sprintf("create federation %s, %s over %s, %s", p.GroupID, p.Topology.After, count(len(p.Replicas), "cluster"), p.Deployment)
+		return fmt.Sprintf("create federation %s, %s over %s, %s", p.GroupID, p.Topology.After, output.Count(len(p.Replicas), "cluster"), p.Deployment)
 	case v1.PlanChange:
 		return fmt.Sprintf("change generation %d to %d, bound to revision %d", p.Generation, p.NextGeneration, p.Revision)
 	}
@@ -153,7 +137,7 @@ func valueText(v json.RawMessage) string {
 		SHA256 string `json:"sha256"`
 	}
 	if json.Unmarshal(v, &long) == nil && len(long.SHA256) == 64 {
-		return fmt.Sprintf("%s (%d bytes, sha256 %s)", count(long.Lines, "line"), long.Bytes, long.SHA256[:8])
+		return fmt.Sprintf("%s (%d bytes, sha256 %s)", output.Count(long.Lines, "line"), long.Bytes, long.SHA256[:8])
 	}
 	return string(v)
 }
