@@ -12,6 +12,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/fdl"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
@@ -44,17 +45,17 @@ func newApplyCmd(a *app) *cobra.Command {
 			"  oscarfed plan -f service.yaml --out service.plan && oscarfed apply --plan service.plan",
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.Run(cmd.Context(), a) },
 	}
-	f := flagsOf(cmd)
+	f := command.FlagsOf(cmd)
 	f.BoolVar(&c.Strict, "strict", false, "Refuse a definition with keys that nothing knows, instead of a warning.")
-	f.text(&c.File, "file", "f", "", "FILE", "The FDL, or a folder of FDLs (.yaml, .yml); - reads one from standard input.")
+	f.Text(&c.File, "file", "f", "", "FILE", "The FDL, or a folder of FDLs (.yaml, .yml); - reads one from standard input.")
 	f.BoolVarP(&c.Recursive, "recursive", "R", false, "With a folder: also those below it.")
 	f.BoolVar(&c.DryRun, "dry-run", false, "Show what would be written, as plan does, and write nothing.")
-	f.text(&c.Plan, "plan", "", "", "FILE", "A file that plan --out wrote: does exactly that, or refuses with status 6 and writes nothing.")
-	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the coordinator, when the FDL names none.")
-	f.yesOrNo(&c.Wait, "wait", "Wait until every replica is ready, or the creation failed and is taken back; after a change, until it is applied.")
-	f.timeout(&c.Timeout, defaultTimeout, "How long to wait. The work goes on afterwards.")
-	f.text(&c.Deployment, "deployment", "", "", "WORD", "transactional: on all clusters or on none. best-effort: where it is possible, and elsewhere later. Overrides the FDL of a creation.")
-	f.text(&c.IdempotencyKey, "idempotency-key", "", "", "KEY", "Key of this request: sent again with the same key, it has the same outcome.")
+	f.Text(&c.Plan, "plan", "", "", "FILE", "A file that plan --out wrote: does exactly that, or refuses with status 6 and writes nothing.")
+	f.Text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the coordinator, when the FDL names none.")
+	f.YesOrNo(&c.Wait, "wait", "Wait until every replica is ready, or the creation failed and is taken back; after a change, until it is applied.")
+	f.Timeout(&c.Timeout, command.DefaultTimeout, "How long to wait. The work goes on afterwards.")
+	f.Text(&c.Deployment, "deployment", "", "", "WORD", "transactional: on all clusters or on none. best-effort: where it is possible, and elsewhere later. Overrides the FDL of a creation.")
+	f.Text(&c.IdempotencyKey, "idempotency-key", "", "", "KEY", "Key of this request: sent again with the same key, it has the same outcome.")
 	f.BoolVar(&c.Each, "each", false, "Create or change the services of the file one after the other, and stop at the first that fails.")
 	return cmd
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/internal/auditlog"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
@@ -34,16 +35,16 @@ func newGetAuditCmd(a *app) *cobra.Command {
 		Example: "  oscarfed get audit --limit 20\n" +
 			"  oscarfed get audit grayify --by ann",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c.Federation = argument(args, 0)
+			c.Federation = command.Argument(args, 0)
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	f := flagsOf(cmd)
-	f.text(&c.By, "by", "", "", "SUBJECT", "Only what this subject did.")
-	f.text(&c.Cluster, "cluster", "", "", "ID", "Only about this cluster.")
-	f.text(&c.Request, "request", "", "", "ID", "Only of this request.")
-	f.number(&c.Limit, "limit", 100, "How many at most, up to 1000.")
-	f.text(&c.Before, "before", "", "", "ID", "Only entries older than this one.")
+	f := command.FlagsOf(cmd)
+	f.Text(&c.By, "by", "", "", "SUBJECT", "Only what this subject did.")
+	f.Text(&c.Cluster, "cluster", "", "", "ID", "Only about this cluster.")
+	f.Text(&c.Request, "request", "", "", "ID", "Only of this request.")
+	f.Number(&c.Limit, "limit", 100, "How many at most, up to 1000.")
+	f.Text(&c.Before, "before", "", "", "ID", "Only entries older than this one.")
 	return cmd
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
@@ -18,9 +19,9 @@ type waiting struct {
 	Timeout time.Duration
 }
 
-func (w *waiting) flags(f flagSet) {
-	f.yesOrNo(&w.Wait, "wait", "Wait until the change is applied everywhere.")
-	f.timeout(&w.Timeout, defaultTimeout, "How long to wait. The work goes on afterwards.")
+func (w *waiting) flags(f command.Flags) {
+	f.YesOrNo(&w.Wait, "wait", "Wait until the change is applied everywhere.")
+	f.Timeout(&w.Timeout, command.DefaultTimeout, "How long to wait. The work goes on afterwards.")
 }
 
 func (w waiting) check() error {

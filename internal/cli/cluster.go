@@ -12,6 +12,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
@@ -145,10 +146,10 @@ func newClusterAddCmd(a *app) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	f := flagsOf(cmd)
-	f.yesOrNo(&c.SSLVerify, "ssl-verify", "Whether the certificate of that address is checked.")
-	f.labels(&c.Label, "label", "Label of the cluster; may be repeated.")
-	f.list(&c.AllowedGroup, "allowed-group", "GROUP", "Group whose members may use the cluster; may be repeated. Everybody when none is given.")
+	f := command.FlagsOf(cmd)
+	f.YesOrNo(&c.SSLVerify, "ssl-verify", "Whether the certificate of that address is checked.")
+	f.Labels(&c.Label, "label", "Label of the cluster; may be repeated.")
+	f.List(&c.AllowedGroup, "allowed-group", "GROUP", "Group whose members may use the cluster; may be repeated. Everybody when none is given.")
 	return cmd
 }
 
@@ -187,11 +188,11 @@ func newClusterSetCmd(a *app) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	f := flagsOf(cmd)
-	f.text(&c.OscarEndpoint, "oscar-endpoint", "", "", "URL", "Address of its OSCAR Manager.")
-	f.maybe(&c.SSLVerify, "ssl-verify", "Whether the certificate of that address is checked.")
-	f.labels(&c.Label, "label", "Labels of the cluster, in place of those that it has; may be repeated.")
-	f.list(&c.AllowedGroup, "allowed-group", "GROUP", "Groups whose members may place on the cluster, in place of those that were named; may be repeated.")
+	f := command.FlagsOf(cmd)
+	f.Text(&c.OscarEndpoint, "oscar-endpoint", "", "", "URL", "Address of its OSCAR Manager.")
+	f.Maybe(&c.SSLVerify, "ssl-verify", "Whether the certificate of that address is checked.")
+	f.Labels(&c.Label, "label", "Labels of the cluster, in place of those that it has; may be repeated.")
+	f.List(&c.AllowedGroup, "allowed-group", "GROUP", "Groups whose members may place on the cluster, in place of those that were named; may be repeated.")
 	f.BoolVarP(&c.AllGroups, "all-groups", "", false, "Let members of every group place on the cluster.")
 	return cmd
 }
@@ -266,11 +267,11 @@ func newClusterRemoveCmd(a *app) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	f := flagsOf(cmd)
+	f := command.FlagsOf(cmd)
 	f.BoolVarP(&c.Orphan, "orphan", "", false, "Keep its services running there, without the federation's marks. Otherwise they are deleted; buckets and objects stay.")
 	f.BoolVarP(&c.Force, "force", "", false, "Do not wait for the cluster, which may be gone for good, and delete the federations whose coordinator is there.")
-	f.yesOrNo(&c.Wait, "wait", "Wait until the cluster is removed.")
-	f.timeout(&c.Timeout, defaultTimeout, "How long to wait. The work goes on afterwards.")
+	f.YesOrNo(&c.Wait, "wait", "Wait until the cluster is removed.")
+	f.Timeout(&c.Timeout, command.DefaultTimeout, "How long to wait. The work goes on afterwards.")
 	return cmd
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/fdl"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
@@ -40,18 +41,18 @@ func newDeleteCmd(a *app) *cobra.Command {
 			"  oscarfed delete -f service.yaml --yes\n" +
 			"  oscarfed delete grayify --data delete --jobs cancel",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c.Service = argument(args, 0)
+			c.Service = command.Argument(args, 0)
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	f := flagsOf(cmd)
-	f.text(&c.File, "file", "f", "", "FILE", "Delete the services of this FDL, the last one first; - reads it from standard input.")
+	f := command.FlagsOf(cmd)
+	f.Text(&c.File, "file", "f", "", "FILE", "Delete the services of this FDL, the last one first; - reads it from standard input.")
 	f.BoolVarP(&c.Yes, "yes", "y", false, "Do not ask. On a terminal a deletion is asked for.")
-	f.clusterOf(&c.Cluster)
-	f.text(&c.Data, "data", "", "", "WORD", "delete: also delete the buckets that were made for the service, with what is in them.")
-	f.text(&c.Jobs, "jobs", "", "", "WORD", "cancel: end running jobs instead of waiting for them.")
-	f.yesOrNo(&c.Wait, "wait", "Wait until every cluster has done it.")
-	f.timeout(&c.Timeout, defaultTimeout, "How long to wait. The work goes on afterwards.")
+	f.ClusterOf(&c.Cluster)
+	f.Text(&c.Data, "data", "", "", "WORD", "delete: also delete the buckets that were made for the service, with what is in them.")
+	f.Text(&c.Jobs, "jobs", "", "", "WORD", "cancel: end running jobs instead of waiting for them.")
+	f.YesOrNo(&c.Wait, "wait", "Wait until every cluster has done it.")
+	f.Timeout(&c.Timeout, command.DefaultTimeout, "How long to wait. The work goes on afterwards.")
 	return cmd
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
@@ -24,7 +25,7 @@ func newGetDeletedCmd(a *app) *cobra.Command {
 		Example: "  oscarfed get deleted\n" +
 			"  oscarfed get deleted grayify",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c.Group = argument(args, 0)
+			c.Group = command.Argument(args, 0)
 			return c.Run(cmd.Context(), a)
 		},
 	}

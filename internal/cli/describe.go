@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
@@ -29,12 +30,12 @@ func newDescribeCmd(a *app) *cobra.Command {
 		Example: "  oscarfed describe grayify\n" +
 			"  oscarfed describe",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c.Service = argument(args, 0)
+			c.Service = command.Argument(args, 0)
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	f := flagsOf(cmd)
-	f.clusterOf(&c.Cluster)
+	f := command.FlagsOf(cmd)
+	f.ClusterOf(&c.Cluster)
 	return cmd
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/fdl"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
@@ -47,12 +48,12 @@ func newDiffCmd(a *app) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	f := flagsOf(cmd)
+	f := command.FlagsOf(cmd)
 	f.BoolVar(&c.ExitCode, "exit-code", false, "End with 1 when something differs.")
-	f.clusterOf(&c.Cluster)
-	f.generation(&c.From, "from", "N", "Older generation; the one before --to when not given, with -f the present one.")
-	f.generation(&c.To, "to", "N", "Newer generation; the present one when not given.")
-	f.text(&c.File, "file", "f", "", "FILE", "Compare with the service of this name in an FDL; - reads it from standard input.")
+	f.ClusterOf(&c.Cluster)
+	f.Generation(&c.From, "from", "N", "Older generation; the one before --to when not given, with -f the present one.")
+	f.Generation(&c.To, "to", "N", "Newer generation; the present one when not given.")
+	f.Text(&c.File, "file", "f", "", "FILE", "Compare with the service of this name in an FDL; - reads it from standard input.")
 	return cmd
 }
 

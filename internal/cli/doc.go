@@ -7,7 +7,7 @@
 // results only. The settings of a call come from flags, the environment
 // (OSCARFED_ and the flag in upper snake case), the current context of the
 // configuration file and the defaults, in this order. A flag that makes a command do
-// something else is never taken from the environment (fromEnvironment).
+// something else is never taken from the environment (package command).
 //
 // tree.go has the tree of the commands; each command is a file, with a struct of its flags, a
 // constructor and a method Run.

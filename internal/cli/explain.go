@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
@@ -32,8 +33,8 @@ func newExplainJobCmd(a *app) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	f := flagsOf(cmd)
-	f.number(&c.Attempt, "attempt", 0, "Which attempt; the last one when it is not given.")
+	f := command.FlagsOf(cmd)
+	f.Number(&c.Attempt, "attempt", 0, "Which attempt; the last one when it is not given.")
 	return cmd
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
@@ -44,7 +45,7 @@ func newGetFederationsCmd(a *app) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	c.flags(flagsOf(cmd))
+	c.flags(command.FlagsOf(cmd))
 	return cmd
 }
 
@@ -80,8 +81,8 @@ func newGetReplicasCmd(a *app) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	f := flagsOf(cmd)
-	f.clusterOf(&c.Cluster)
+	f := command.FlagsOf(cmd)
+	f.ClusterOf(&c.Cluster)
 	f.BoolVarP(&c.Watch, "watch", "w", false, "Go on and show each change, until interrupted or the service is gone.")
 	return cmd
 }
@@ -135,7 +136,7 @@ func newGetServicesCmd(a *app) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	c.flags(flagsOf(cmd))
+	c.flags(command.FlagsOf(cmd))
 	return cmd
 }
 
@@ -181,7 +182,7 @@ func newGetClustersCmd(a *app) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	c.flags(flagsOf(cmd))
+	c.flags(command.FlagsOf(cmd))
 	return cmd
 }
 

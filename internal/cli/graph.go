@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
@@ -32,9 +33,9 @@ func newGraphCmd(a *app) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	f := flagsOf(cmd)
-	f.clusterOf(&c.Cluster)
-	f.choice(&c.As, "as", "text", "What to draw it as", "text", "mermaid", "dot")
+	f := command.FlagsOf(cmd)
+	f.ClusterOf(&c.Cluster)
+	f.Choice(&c.As, "as", "text", "What to draw it as", "text", "mermaid", "dot")
 	return cmd
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
@@ -29,8 +30,8 @@ func newHistoryCmd(a *app) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	f := flagsOf(cmd)
-	f.clusterOf(&c.Cluster)
+	f := command.FlagsOf(cmd)
+	f.ClusterOf(&c.Cluster)
 	return cmd
 }
 
@@ -79,11 +80,11 @@ func newRollbackCmd(a *app) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	f := flagsOf(cmd)
-	f.generation(&c.To, "to", "N", "Generation to go back to; history lists those that are kept.")
-	f.clusterOf(&c.Cluster)
+	f := command.FlagsOf(cmd)
+	f.Generation(&c.To, "to", "N", "Generation to go back to; history lists those that are kept.")
+	f.ClusterOf(&c.Cluster)
 	c.waiting.flags(f)
-	f.required("to")
+	f.Required("to")
 	return cmd
 }
 
@@ -120,8 +121,8 @@ func newPauseCmd(a *app) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	f := flagsOf(cmd)
-	f.clusterOf(&c.Cluster)
+	f := command.FlagsOf(cmd)
+	f.ClusterOf(&c.Cluster)
 	return cmd
 }
 
@@ -145,8 +146,8 @@ func newResumeCmd(a *app) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	f := flagsOf(cmd)
-	f.clusterOf(&c.Cluster)
+	f := command.FlagsOf(cmd)
+	f.ClusterOf(&c.Cluster)
 	return cmd
 }
 

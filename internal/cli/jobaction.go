@@ -7,6 +7,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
@@ -70,9 +71,9 @@ func newJobResolveCmd(a *app) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	f := flagsOf(cmd)
-	f.choice(&c.State, "state", "", "submitted or vanished: its cluster has the Job, or neither has it nor will.", "submitted", "vanished")
-	f.required("state")
+	f := command.FlagsOf(cmd)
+	f.Choice(&c.State, "state", "", "submitted or vanished: its cluster has the Job, or neither has it nor will.", "submitted", "vanished")
+	f.Required("state")
 	return cmd
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
@@ -34,15 +35,15 @@ func newJobListCmd(a *app) *cobra.Command {
 			"  oscarfed job list grayify --state queued,parked\n" +
 			"  oscarfed job list -w",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c.Service = argument(args, 0)
+			c.Service = command.Argument(args, 0)
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	f := flagsOf(cmd)
-	f.text(&c.Cluster, "cluster", "", "", "ID", "Only those that came in or run on this cluster.")
-	f.text(&c.Group, "group", "", "", "ID", "Only those of this group, or of the federation with this uid.")
-	f.list(&c.State, "state", "STATE", "Only those in one of these states.")
-	f.number(&c.Limit, "limit", 100, "How many at most.")
+	f := command.FlagsOf(cmd)
+	f.Text(&c.Cluster, "cluster", "", "", "ID", "Only those that came in or run on this cluster.")
+	f.Text(&c.Group, "group", "", "", "ID", "Only those of this group, or of the federation with this uid.")
+	f.List(&c.State, "state", "STATE", "Only those in one of these states.")
+	f.Number(&c.Limit, "limit", 100, "How many at most.")
 	f.BoolVarP(&c.Watch, "watch", "w", false, "Show those that have not ended, then each one that comes or changes, until interrupted.")
 	return cmd
 }

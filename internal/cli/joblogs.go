@@ -12,6 +12,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 )
 
@@ -41,9 +42,9 @@ func newJobLogsCmd(a *app, name string) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	f := flagsOf(cmd)
-	f.text(&c.Service, "service", "", "", "NAME", "Service of a Job that did not come in here.")
-	f.text(&c.Cluster, "cluster", "", "", "ID", "With --service: its cluster, when several have one of that name.")
+	f := command.FlagsOf(cmd)
+	f.Text(&c.Service, "service", "", "", "NAME", "Service of a Job that did not come in here.")
+	f.Text(&c.Cluster, "cluster", "", "", "ID", "With --service: its cluster, when several have one of that name.")
 	f.BoolVarP(&c.Timestamps, "timestamps", "", false, "Begin each line with its time.")
 	f.BoolVarP(&c.Follow, "follow", "f", false, "Go on until the job has ended.")
 	return cmd

@@ -13,6 +13,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
@@ -42,12 +43,12 @@ func newJobSubmitCmd(a *app) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	f := flagsOf(cmd)
-	f.text(&c.File, "file", "f", "", "FILE", "File with the event; - for standard input. Without it the event is empty.")
-	f.clusterOf(&c.Cluster)
-	f.text(&c.Key, "idempotency-key", "", "", "KEY", "Sent again with the same key it is the same job, for 24 hours.")
+	f := command.FlagsOf(cmd)
+	f.Text(&c.File, "file", "f", "", "FILE", "File with the event; - for standard input. Without it the event is empty.")
+	f.ClusterOf(&c.Cluster)
+	f.Text(&c.Key, "idempotency-key", "", "", "KEY", "Sent again with the same key it is the same job, for 24 hours.")
 	f.BoolVarP(&c.Wait, "wait", "", false, "Wait until the job has ended. Ends with 0 when it succeeded, 1 when it ended otherwise.")
-	f.timeout(&c.Timeout, 0, "With --wait: how long; 0 is as long as it takes. The job goes on afterwards.")
+	f.Timeout(&c.Timeout, 0, "With --wait: how long; 0 is as long as it takes. The job goes on afterwards.")
 	return cmd
 }
 

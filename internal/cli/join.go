@@ -16,6 +16,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 	"github.com/oscarfed/oscarfed/internal/cli/settings"
@@ -48,18 +49,18 @@ func newClusterJoinCmd(a *app) *cobra.Command {
 			"  oscarfed cluster join oscar-cluster-a --helm",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.ID = args[0]
-			c.OscarEndpoint = argument(args, 1)
+			c.OscarEndpoint = command.Argument(args, 1)
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	f := flagsOf(cmd)
-	f.yesOrNo(&c.SSLVerify, "ssl-verify", "Whether the certificate of that address is checked.")
-	f.labels(&c.Label, "label", "Label of the cluster; may be repeated.")
-	f.list(&c.AllowedGroup, "allowed-group", "GROUP", "Group whose members may use the cluster; may be repeated. Everybody when none is given.")
-	f.text(&c.ControlPlane, "control-plane", "", "", "URL", "Address of the API as the cluster reaches it; default the one that is used here.")
+	f := command.FlagsOf(cmd)
+	f.YesOrNo(&c.SSLVerify, "ssl-verify", "Whether the certificate of that address is checked.")
+	f.Labels(&c.Label, "label", "Label of the cluster; may be repeated.")
+	f.List(&c.AllowedGroup, "allowed-group", "GROUP", "Group whose members may use the cluster; may be repeated. Everybody when none is given.")
+	f.Text(&c.ControlPlane, "control-plane", "", "", "URL", "Address of the API as the cluster reaches it; default the one that is used here.")
 	f.BoolVarP(&c.Helm, "helm", "", false, "Print the commands for a Kubernetes cluster: a Secret, and the chart oscar-syncer.")
-	f.text(&c.Kubeconfig, "kubeconfig", "", "", "FILE", "File beside that OSCAR by which its syncer reaches the Kubernetes below it, for a syncer that runs in no pod.")
-	f.choice(&c.Kubernetes, "kubernetes", "auto", "Whether its syncer uses the Kubernetes below it: auto or off.", "auto", "off")
+	f.Text(&c.Kubeconfig, "kubeconfig", "", "", "FILE", "File beside that OSCAR by which its syncer reaches the Kubernetes below it, for a syncer that runs in no pod.")
+	f.Choice(&c.Kubernetes, "kubernetes", "auto", "Whether its syncer uses the Kubernetes below it: auto or off.", "auto", "off")
 	f.BoolVarP(&c.ReplaceKey, "replace-key", "", false, "The machine that uses the token takes this cluster's place, whatever its key and its Kubernetes, and all that is desired of the cluster is given to it. For a cluster that lost its identity.")
 	return cmd
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 	"github.com/oscarfed/oscarfed/internal/suggest"
@@ -27,9 +28,9 @@ type listing struct {
 	watch    bool
 }
 
-func (l *listing) flags(f flagSet) {
-	f.text(&l.selector, "selector", "l", "", "LABELS", "Only those with these labels, as in site=upv,tier!=edge.")
-	f.text(&l.sortBy, "sort-by", "", "", "WHAT", "Sort by a column, or by a JSONPath such as .cluster_id.")
+func (l *listing) flags(f command.Flags) {
+	f.Text(&l.selector, "selector", "l", "", "LABELS", "Only those with these labels, as in site=upv,tier!=edge.")
+	f.Text(&l.sortBy, "sort-by", "", "", "WHAT", "Sort by a column, or by a JSONPath such as .cluster_id.")
 	f.BoolVarP(&l.watch, "watch", "w", false, "Go on and show each change, until interrupted.")
 }
 

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"github.com/oscarfed/oscarfed/internal/cli/command"
 )
 
 // Markdown writes a page of all commands of this package: of each what it does, its examples and
@@ -18,7 +20,7 @@ func Markdown(w io.Writer) error {
 	for _, cmd := range runnable(root) {
 		fmt.Fprintf(&b, "\n## %s\n\n```text\n%s\n```\n", cmd.CommandPath(), strings.TrimSpace(manualOf(cmd)))
 	}
-	fmt.Fprintf(&b, "\n## Flags of all commands\n\n```text\n%s```\n", root.PersistentFlags().FlagUsagesWrapped(helpWidth))
+	fmt.Fprintf(&b, "\n## Flags of all commands\n\n```text\n%s```\n", root.PersistentFlags().FlagUsagesWrapped(command.HelpWidth))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -30,8 +32,8 @@ func manualOf(cmd *cobra.Command) string {
 		text = cmd.Short + "."
 	}
 	fmt.Fprintf(&b, "%s\n\n", text)
-	usageOf(&b, cmd)
-	ownFlags(&b, cmd)
+	command.Head(&b, cmd)
+	command.OwnFlags(&b, cmd)
 	return b.String()
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/fdl"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
@@ -35,13 +36,13 @@ func newPlanCmd(a *app) *cobra.Command {
 			"  oscarfed plan -f service.yaml --out service.plan",
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.Run(cmd.Context(), a) },
 	}
-	f := flagsOf(cmd)
+	f := command.FlagsOf(cmd)
 	f.BoolVar(&c.Strict, "strict", false, "Refuse a definition with keys that nothing knows, instead of a warning.")
-	f.text(&c.File, "file", "f", "", "FILE", "The FDL; - reads it from standard input.")
-	f.text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the coordinator, when the FDL names none.")
-	f.text(&c.Deployment, "deployment", "", "", "WORD", "As of apply: transactional or best-effort. Overrides the FDL of a creation.")
-	f.text(&c.Out, "out", "", "", "FILE", "Write the plan to a file that apply --plan takes. It holds the definitions with their scripts and secrets, readable by you alone.")
-	f.required("file")
+	f.Text(&c.File, "file", "f", "", "FILE", "The FDL; - reads it from standard input.")
+	f.Text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the coordinator, when the FDL names none.")
+	f.Text(&c.Deployment, "deployment", "", "", "WORD", "As of apply: transactional or best-effort. Overrides the FDL of a creation.")
+	f.Text(&c.Out, "out", "", "", "FILE", "Write the plan to a file that apply --plan takes. It holds the definitions with their scripts and secrets, readable by you alone.")
+	f.Required("file")
 	return cmd
 }
 
@@ -103,6 +104,18 @@ func (c *planCmd) Run(ctx context.Context, a *app) error {
 		a.sayf("%s holds secrets (%s): it is readable by you alone; keep it as you keep the FDL", c.Out, secrets)
 	}
 	a.sayf("exactly this: oscarfed apply --plan %s", c.Out)
+	return nil
+}
+
+// warnOfUnknown names the keys that nothing knows: an error when strict.
+func (a *app) warnOfUnknown(services []fdl.Service, strict bool) error {
+	unknown := fdl.UnknownKeys(services)
+	if strict && len(unknown) > 0 {
+		return fdl.Invalid(unknown)
+	}
+	for _, v := range unknown {
+		a.sayf("warning: %s", v.Error())
+	}
 	return nil
 }
 

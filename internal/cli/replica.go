@@ -10,6 +10,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/suggest"
 )
@@ -38,10 +39,10 @@ func newReplicaAddCmd(a *app) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	f := flagsOf(cmd)
-	f.clusterOf(&c.Cluster)
-	f.number(&c.Priority, "priority", 0, "Priority of the new members: 0 is the best; above 100 they get no jobs.")
-	f.maybeNumber(&c.Weight, "weight", "Weight of the new members for delegation random; equal when it is not given.")
+	f := command.FlagsOf(cmd)
+	f.ClusterOf(&c.Cluster)
+	f.Number(&c.Priority, "priority", 0, "Priority of the new members: 0 is the best; above 100 they get no jobs.")
+	f.MaybeNumber(&c.Weight, "weight", "Weight of the new members for delegation random; equal when it is not given.")
 	c.change.flags(f)
 	return cmd
 }
@@ -85,11 +86,11 @@ func newReplicaRemoveCmd(a *app) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	f := flagsOf(cmd)
+	f := command.FlagsOf(cmd)
 	f.BoolVarP(&c.All, "all", "", false, "Remove every member but the coordinator.")
-	f.text(&c.Data, "data", "", "", "WORD", "delete: also delete the buckets that were made for the members, with what is in them.")
-	f.text(&c.Jobs, "jobs", "", "", "WORD", "cancel: end running jobs instead of waiting for them.")
-	f.clusterOf(&c.Cluster)
+	f.Text(&c.Data, "data", "", "", "WORD", "delete: also delete the buckets that were made for the members, with what is in them.")
+	f.Text(&c.Jobs, "jobs", "", "", "WORD", "cancel: end running jobs instead of waiting for them.")
+	f.ClusterOf(&c.Cluster)
 	c.change.flags(f)
 	return cmd
 }
@@ -126,9 +127,9 @@ type change struct {
 	IfMatch int64
 }
 
-func (c *change) flags(f flagSet) {
+func (c *change) flags(f command.Flags) {
 	c.waiting.flags(f)
-	f.generation(&c.IfMatch, "if-match", "REVISION", "Change it only if the federation still has this revision.")
+	f.Generation(&c.IfMatch, "if-match", "REVISION", "Change it only if the federation still has this revision.")
 }
 
 func (c change) members(ctx context.Context, a *app, service, cluster string, send func(*client.Client, client.ChangeOptions) (*v1.Replicas, error)) error {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
@@ -34,15 +35,15 @@ func newResolveCmd(a *app) *cobra.Command {
 		Example: "  oscarfed resolve oscar-cluster-a/grayify --keep cluster\n" +
 			"  oscarfed resolve --all --kind missing --keep store",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c.Place = argument(args, 0)
+			c.Place = command.Argument(args, 0)
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	f := flagsOf(cmd)
-	f.choice(&c.Keep, "keep", "", "Whose side to take: cluster or store.", "cluster", "store")
+	f := command.FlagsOf(cmd)
+	f.Choice(&c.Keep, "keep", "", "Whose side to take: cluster or store.", "cluster", "store")
 	f.BoolVarP(&c.All, "all", "", false, "All differences for which that side can be taken.")
-	f.text(&c.Kind, "kind", "", "", "KIND", "With --all: only those of this kind (ahead, missing, orphan).")
-	f.required("keep")
+	f.Text(&c.Kind, "kind", "", "", "KIND", "With --all: only those of this kind (ahead, missing, orphan).")
+	f.Required("keep")
 	return cmd
 }
 

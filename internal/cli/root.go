@@ -2,23 +2,18 @@ package cli
 
 import (
 	"cmp"
-	"errors"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 	"github.com/oscarfed/oscarfed/internal/cli/settings"
-	"github.com/oscarfed/oscarfed/internal/suggest"
 	"github.com/oscarfed/oscarfed/internal/version"
 )
-
-// helpWidth is how wide help is, in columns.
-const helpWidth = 80
 
 // newRoot makes the command oscarfed with all that is below it.
 func newRoot(a *app, more []Command) *cobra.Command {
@@ -42,9 +37,9 @@ func newRoot(a *app, more []Command) *cobra.Command {
 	root.SetHelpCommandGroupID(groupOther)
 	root.SetCompletionCommandGroupID(groupOther)
 	root.SetVersionTemplate("oscarfed {{.Version}}\n")
-	root.SetFlagErrorFunc(flagError)
+	root.SetFlagErrorFunc(command.FlagError)
 	root.PersistentFlags().BoolVar(&a.noHeaders, "no-headers", false, "Print tables without their head.")
-	addGlobalFlags(flagSet{FlagSet: root.PersistentFlags(), cmd: root}, &a.flags)
+	addGlobalFlags(root, &a.flags)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	a.prepare(root)
@@ -52,35 +47,36 @@ func newRoot(a *app, more []Command) *cobra.Command {
 }
 
 // addGlobalFlags adds what every command has.
-func addGlobalFlags(f flagSet, s *settings.Flags) {
-	f.text(&s.Endpoint, "endpoint", "", "", "URL", "Address of the control plane's API ("+settings.DefaultEndpoint+").")
-	f.text(&s.User, "user", "", "", "NAME", "Name for basic authentication ("+settings.DefaultUser+").")
-	f.text(&s.PasswordFile, "password-file", "", "", "FILE", "File with the password of that name.")
-	f.text(&s.TokenFile, "token-file", "", "", "FILE", "File with an access token, instead of name and password.")
-	f.text(&s.CAFile, "ca-file", "", "", "FILE", "File with the certificates to trust instead of the system's.")
-	f.text(&s.Context, "context", "", "", "NAME", "Context of the configuration file to use instead of its current one.")
-	f.text(&s.Config, "config", "", "", "FILE", "Configuration file ($XDG_CONFIG_HOME/oscarfed/config.yaml).")
-	f.text(&s.Output, "output", "o", "", "FORM", "Form of the results: table, wide, name, json, yaml, fdl, jsonpath=TEMPLATE or go-template=TEMPLATE (table).")
-	_ = f.cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(output.FormWords(), cobra.ShellCompDirectiveNoFileComp))
+func addGlobalFlags(root *cobra.Command, s *settings.Flags) {
+	f := command.PersistentFlagsOf(root)
+	f.Text(&s.Endpoint, "endpoint", "", "", "URL", "Address of the control plane's API ("+settings.DefaultEndpoint+").")
+	f.Text(&s.User, "user", "", "", "NAME", "Name for basic authentication ("+settings.DefaultUser+").")
+	f.Text(&s.PasswordFile, "password-file", "", "", "FILE", "File with the password of that name.")
+	f.Text(&s.TokenFile, "token-file", "", "", "FILE", "File with an access token, instead of name and password.")
+	f.Text(&s.CAFile, "ca-file", "", "", "FILE", "File with the certificates to trust instead of the system's.")
+	f.Text(&s.Context, "context", "", "", "NAME", "Context of the configuration file to use instead of its current one.")
+	f.Text(&s.Config, "config", "", "", "FILE", "Configuration file ($XDG_CONFIG_HOME/oscarfed/config.yaml).")
+	f.Text(&s.Output, "output", "o", "", "FORM", "Form of the results: table, wide, name, json, yaml, fdl, jsonpath=TEMPLATE or go-template=TEMPLATE (table).")
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(output.FormWords(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // prepare gives a command and those below it what all have: the check of their arguments against
 // their line of usage, settings, help and completion.
 func (a *app) prepare(cmd *cobra.Command) {
 	cmd.DisableFlagsInUseLine = true
-	cmd.SetUsageFunc(usage)
+	cmd.SetUsageFunc(command.Usage)
 	for _, child := range cmd.Commands() {
 		a.prepare(child)
 	}
 	switch {
 	case cmd.DisableFlagParsing || cmd.Name() == cobra.ShellCompRequestCmd:
 	case cmd.RunE == nil && cmd.Run == nil:
-		cmd.Args = noSubcommand
+		cmd.Args = command.NoSubcommand
 		cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 			return exit.Usagef("%s needs a command", cmd.CommandPath())
 		}
 	case cmd.RunE != nil:
-		cmd.Args = checkArguments
+		cmd.Args = command.CheckArguments
 		cmd.ValidArgsFunction = a.completeArgument
 		if cmd.Flags().Lookup("cluster") != nil {
 			_ = cmd.RegisterFlagCompletionFunc("cluster", a.complete(clusterNames))
@@ -110,14 +106,14 @@ const ofConfiguration = "configuration"
 // settleConfiguration finds the configuration file and the form of the results, and nothing else:
 // what a context is made of is given as flags.
 func (a *app) settleConfiguration(*pflag.FlagSet) (err error) {
-	a.flags.Config = cmp.Or(a.flags.Config, os.Getenv(environmentName("config")))
+	a.flags.Config = cmp.Or(a.flags.Config, os.Getenv(command.EnvironmentName("config")))
 	a.form, err = output.FormOf(a.flags.Output, "")
 	return err
 }
 
 // settle merges flags, environment and configuration file.
 func (a *app) settle(flags *pflag.FlagSet) (err error) {
-	if err := takeEnvironment(flags, os.Getenv); err != nil {
+	if err := command.TakeEnvironment(flags, os.Getenv); err != nil {
 		return err
 	}
 	a.connection, a.form, err = a.flags.Resolve()
@@ -137,58 +133,4 @@ func foreign(a *app, c Command) *cobra.Command {
 			return nil
 		},
 	}
-}
-
-// noSubcommand is the check of a command that only has others below it.
-func noSubcommand(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	var names []string
-	for _, child := range cmd.Commands() {
-		if child.IsAvailableCommand() {
-			names = append(append(names, child.Name()), child.Aliases...)
-		}
-	}
-	return exit.Usagef("%s has no command %q%s", cmd.CommandPath(), args[0], suggest.Words(args[0], names))
-}
-
-// checkArguments holds arguments to the words of the line of usage: NAME, [NAME], NAME... and
-// [NAME...].
-func checkArguments(cmd *cobra.Command, args []string) error {
-	words := strings.Fields(cmd.Use)[1:]
-	for i, word := range words {
-		switch {
-		case strings.HasSuffix(strings.TrimSuffix(word, "]"), "..."):
-			if len(args) <= i && !strings.HasPrefix(word, "[") {
-				return exit.Usagef("%s is missing: %s", strings.TrimSuffix(word, "..."), cmd.UseLine())
-			}
-			return nil
-		case len(args) <= i && !strings.HasPrefix(word, "["):
-			return exit.Usagef("%s is missing: %s", word, cmd.UseLine())
-		}
-	}
-	if len(args) > len(words) {
-		return exit.Usagef("%q is too much: %s", args[len(words)], cmd.UseLine())
-	}
-	return nil
-}
-
-// argument is one that may be missing.
-func argument(args []string, i int) string {
-	if i < len(args) {
-		return args[i]
-	}
-	return ""
-}
-
-// flagError says what flag was meant.
-func flagError(cmd *cobra.Command, err error) error {
-	wrong, ok := errors.AsType[*pflag.NotExistError](err)
-	if !ok || len(wrong.GetSpecifiedName()) < 2 {
-		return err
-	}
-	var names []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	return exit.Usagef("%s has no flag --%s%s", cmd.CommandPath(), wrong.GetSpecifiedName(), suggest.Words(wrong.GetSpecifiedName(), slices.Sorted(slices.Values(names))))
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
@@ -35,8 +36,8 @@ func newTokenRotateCmd(a *app) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	f := flagsOf(cmd)
-	f.clusterOf(&c.Cluster)
+	f := command.FlagsOf(cmd)
+	f.ClusterOf(&c.Cluster)
 	return cmd
 }
 
@@ -69,8 +70,8 @@ func newTokenShowCmd(a *app) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	f := flagsOf(cmd)
-	f.clusterOf(&c.Cluster)
+	f := command.FlagsOf(cmd)
+	f.ClusterOf(&c.Cluster)
 	return cmd
 }
 
@@ -107,12 +108,12 @@ func newTokenSetCmd(a *app) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	f := flagsOf(cmd)
-	f.text(&c.File, "file", "", "", "FILE", "File with the token; - for standard input.")
-	f.text(&c.Issuer, "issuer", "", "", "URL", "Who gave it; without it, the issuer of the access token that you call with.")
-	f.text(&c.Client, "client-id", "", "", "ID", "Whom it was given to; without it, the client of that access token.")
-	f.clusterOf(&c.Cluster)
-	f.required("file")
+	f := command.FlagsOf(cmd)
+	f.Text(&c.File, "file", "", "", "FILE", "File with the token; - for standard input.")
+	f.Text(&c.Issuer, "issuer", "", "", "URL", "Who gave it; without it, the issuer of the access token that you call with.")
+	f.Text(&c.Client, "client-id", "", "", "ID", "Whom it was given to; without it, the client of that access token.")
+	f.ClusterOf(&c.Cluster)
+	f.Required("file")
 	return cmd
 }
 
@@ -177,8 +178,8 @@ func newTokenRefreshCmd(a *app) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	f := flagsOf(cmd)
-	f.clusterOf(&c.Cluster)
+	f := command.FlagsOf(cmd)
+	f.ClusterOf(&c.Cluster)
 	return cmd
 }
 
@@ -223,8 +224,8 @@ func newTokenDeleteCmd(a *app) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	f := flagsOf(cmd)
-	f.clusterOf(&c.Cluster)
+	f := command.FlagsOf(cmd)
+	f.ClusterOf(&c.Cluster)
 	return cmd
 }
 

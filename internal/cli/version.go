@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 	"github.com/oscarfed/oscarfed/internal/version"
 )
@@ -23,7 +24,7 @@ func newVersionCmd(a *app) *cobra.Command {
 			"  oscarfed version --client",
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.Run(cmd.Context(), a) },
 	}
-	f := flagsOf(cmd)
+	f := command.FlagsOf(cmd)
 	f.BoolVarP(&c.Client, "client", "", false, "Only this program's version: the API is not asked.")
 	return cmd
 }

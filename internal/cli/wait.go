@@ -11,6 +11,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 )
 
@@ -36,10 +37,10 @@ func newWaitCmd(a *app) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	f := flagsOf(cmd)
-	f.text(&c.For, "for", "", "", "STATE", "A phase of a federation (ready, degraded ...) or deleted; a state of a job (running, succeeded ...). Without it: ready, or that the job has ended.")
-	f.clusterOf(&c.Cluster)
-	f.timeout(&c.Timeout, defaultTimeout, "How long to wait; 0 is as long as it takes.")
+	f := command.FlagsOf(cmd)
+	f.Text(&c.For, "for", "", "", "STATE", "A phase of a federation (ready, degraded ...) or deleted; a state of a job (running, succeeded ...). Without it: ready, or that the job has ended.")
+	f.ClusterOf(&c.Cluster)
+	f.Timeout(&c.Timeout, command.DefaultTimeout, "How long to wait; 0 is as long as it takes.")
 	return cmd
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
@@ -41,11 +42,11 @@ func newWebhookCmd(a *app) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
-	f := flagsOf(cmd)
-	f.clusterOf(&c.Cluster)
-	f.text(&c.URL, "url", "", "", "URL", "The control plane's address as MinIO reaches it; default the one that you call.")
-	f.text(&c.QueueDir, "queue-dir", "", "/var/lib/oscarfed-events", "DIR", "Directory on MinIO's machine that keeps events while the control plane is away. MinIO must be able to write there, and it must outlive its pod.")
-	f.text(&c.TokenFile, "save-token", "", "", "FILE", "Write the service's token into this new file, for MinIO's administrator.")
+	f := command.FlagsOf(cmd)
+	f.ClusterOf(&c.Cluster)
+	f.Text(&c.URL, "url", "", "", "URL", "The control plane's address as MinIO reaches it; default the one that you call.")
+	f.Text(&c.QueueDir, "queue-dir", "", "/var/lib/oscarfed-events", "DIR", "Directory on MinIO's machine that keeps events while the control plane is away. MinIO must be able to write there, and it must outlive its pod.")
+	f.Text(&c.TokenFile, "save-token", "", "", "FILE", "Write the service's token into this new file, for MinIO's administrator.")
 	f.BoolVarP(&c.ShowToken, "show-token", "", false, "Print the service's token in clear, in place of the name of a file.")
 	return cmd
 }

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"fmt"
@@ -7,19 +7,19 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// usage writes how a command is called: its examples, the commands below it, its own flags, and
+// Usage writes how a command is called: its examples, the commands below it, its own flags, and
 // then those that all commands have.
-func usage(cmd *cobra.Command) error {
+func Usage(cmd *cobra.Command) error {
 	var b strings.Builder
-	usageOf(&b, cmd)
+	Head(&b, cmd)
 	subcommands(&b, cmd)
-	ownFlags(&b, cmd)
+	OwnFlags(&b, cmd)
 	global := cmd.InheritedFlags()
 	if !cmd.HasParent() {
 		global = cmd.PersistentFlags()
 	}
 	if global.HasAvailableFlags() {
-		fmt.Fprintf(&b, "\nFlags of all commands:\n%s", global.FlagUsagesWrapped(helpWidth))
+		fmt.Fprintf(&b, "\nFlags of all commands:\n%s", global.FlagUsagesWrapped(HelpWidth))
 	}
 	if cmd.HasAvailableSubCommands() {
 		fmt.Fprintf(&b, "\n%s COMMAND --help shows more of a command.\n", cmd.CommandPath())
@@ -28,8 +28,8 @@ func usage(cmd *cobra.Command) error {
 	return err
 }
 
-// usageOf writes the line of a command and its examples.
-func usageOf(b *strings.Builder, cmd *cobra.Command) {
+// Head writes the line of a command and its examples.
+func Head(b *strings.Builder, cmd *cobra.Command) {
 	line := cmd.UseLine()
 	if cmd.HasAvailableSubCommands() {
 		line = cmd.CommandPath() + " COMMAND"
@@ -45,9 +45,10 @@ func usageOf(b *strings.Builder, cmd *cobra.Command) {
 	}
 }
 
-func ownFlags(b *strings.Builder, cmd *cobra.Command) {
+// OwnFlags writes the flags that a command alone has.
+func OwnFlags(b *strings.Builder, cmd *cobra.Command) {
 	if flags := cmd.LocalNonPersistentFlags(); flags.HasAvailableFlags() {
-		fmt.Fprintf(b, "\nFlags:\n%s", flags.FlagUsagesWrapped(helpWidth))
+		fmt.Fprintf(b, "\nFlags:\n%s", flags.FlagUsagesWrapped(HelpWidth))
 	}
 }
 
@@ -71,3 +72,6 @@ func subcommands(b *strings.Builder, cmd *cobra.Command) {
 	}
 	list("Commands:", "")
 }
+
+// HelpWidth is how wide help is, in columns.
+const HelpWidth = 80

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"cmp"
@@ -13,17 +13,23 @@ import (
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 )
 
-// defaultTimeout is how long a command waits for the clusters.
-const defaultTimeout = time.Minute
+// DefaultTimeout is how long a command waits for the clusters.
+const DefaultTimeout = time.Minute
 
-// flagSet adds the flags of a command, each with the word that stands for its value in help.
-type flagSet struct {
+// Flags adds the flags of a command, each with the word that stands for its value in help.
+type Flags struct {
 	*pflag.FlagSet
 
 	cmd *cobra.Command
 }
 
-func flagsOf(cmd *cobra.Command) flagSet { return flagSet{FlagSet: cmd.Flags(), cmd: cmd} }
+// FlagsOf are those of a command.
+func FlagsOf(cmd *cobra.Command) Flags { return Flags{FlagSet: cmd.Flags(), cmd: cmd} }
+
+// PersistentFlagsOf are those of a command and of all below it.
+func PersistentFlagsOf(cmd *cobra.Command) Flags {
+	return Flags{FlagSet: cmd.PersistentFlags(), cmd: cmd}
+}
 
 // worded is a value whose type is shown as a word such as FILE.
 type worded struct {
@@ -35,64 +41,69 @@ type worded struct {
 func (w worded) Type() string { return w.word }
 
 // word replaces the name of a Go type in the help of a flag.
-func (f flagSet) word(name, word string) {
+func (f Flags) word(name, word string) {
 	flag := f.Lookup(name)
 	flag.Value = worded{flag.Value, cmp.Or(word, flag.Value.Type())}
 }
 
-// required refuses the command without the flag.
-func (f flagSet) required(name string) {
+// Required refuses the command without the flag.
+func (f Flags) Required(name string) {
 	// It fails for a flag that is not there alone, and the one of that name was added before.
 	_ = f.cmd.MarkFlagRequired(name)
 }
 
-func (f flagSet) text(p *string, name, short, value, word, help string) {
+// Text takes any text.
+func (f Flags) Text(p *string, name, short, value, word, help string) {
 	f.StringVarP(p, name, short, value, help)
 	f.word(name, word)
 }
 
-// choice takes one of the values.
-func (f flagSet) choice(p *string, name, value, help string, values ...string) {
+// Choice takes one of the values.
+func (f Flags) Choice(p *string, name, value, help string, values ...string) {
 	*p = value
 	f.Var(&oneOf{p, values}, name, help)
 	_ = f.cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
-func (f flagSet) number(p *int, name string, value int, help string) {
+// Number takes a number.
+func (f Flags) Number(p *int, name string, value int, help string) {
 	f.IntVar(p, name, value, help)
 	f.word(name, "N")
 }
 
-// generation takes a number that etcd or a federation counts.
-func (f flagSet) generation(p *int64, name, word, help string) {
+// Generation takes a number that etcd or a federation counts.
+func (f Flags) Generation(p *int64, name, word, help string) {
 	f.Int64Var(p, name, 0, help)
 	f.word(name, word)
 }
 
-func (f flagSet) timeout(p *time.Duration, value time.Duration, help string) {
+// Timeout adds --timeout.
+func (f Flags) Timeout(p *time.Duration, value time.Duration, help string) {
 	f.DurationVar(p, "timeout", value, help)
 	f.word("timeout", "TIME")
 }
 
-// clusterOf adds --cluster, which tells services of one name apart.
-func (f flagSet) clusterOf(p *string) {
-	f.text(p, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
+// ClusterOf adds --cluster, which tells services of one name apart.
+func (f Flags) ClusterOf(p *string) {
+	f.Text(p, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
 }
 
-func (f flagSet) list(p *[]string, name, word, help string) {
+// List takes words with commas between them; it may be given several times.
+func (f Flags) List(p *[]string, name, word, help string) {
 	f.StringSliceVar(p, name, nil, help)
 	f.word(name, word)
 	f.Lookup(name).DefValue = ""
 }
 
-func (f flagSet) labels(p *map[string]string, name, help string) {
+// Labels takes labels; it may be given several times.
+func (f Flags) Labels(p *map[string]string, name, help string) {
 	f.StringToStringVar(p, name, nil, help)
 	f.word(name, "KEY=VALUE")
 	f.Lookup(name).DefValue = ""
 }
 
-// maybeNumber leaves p nil when the flag is not given.
-func (f flagSet) maybeNumber(p **int, name, help string) {
+// MaybeNumber leaves p nil when the flag is not given.
+func (f Flags) MaybeNumber(p **int, name, help string) {
 	f.Func(name, help, func(s string) error {
 		n, err := strconv.Atoi(s)
 		*p = &n
@@ -101,14 +112,14 @@ func (f flagSet) maybeNumber(p **int, name, help string) {
 	f.word(name, "N")
 }
 
-// yesOrNo adds --name, which is the default, and --no-name.
-func (f flagSet) yesOrNo(p *bool, name string, help string) {
+// YesOrNo adds --name, which is the default, and --no-name.
+func (f Flags) YesOrNo(p *bool, name string, help string) {
 	f.BoolVar(p, name, true, help+" --no-"+name+" does not.")
 	f.not(name, func(no bool) { *p = !no })
 }
 
-// maybe adds --name and --no-name, and leaves p nil when neither is given.
-func (f flagSet) maybe(p **bool, name, help string) {
+// Maybe adds --name and --no-name, and leaves p nil when neither is given.
+func (f Flags) Maybe(p **bool, name, help string) {
 	f.BoolFunc(name, help+" --no-"+name+" says no.", func(s string) error {
 		yes, err := strconv.ParseBool(s)
 		*p = &yes
@@ -117,7 +128,7 @@ func (f flagSet) maybe(p **bool, name, help string) {
 	f.not(name, func(no bool) { *p = new(!no) })
 }
 
-func (f flagSet) not(name string, set func(no bool)) {
+func (f Flags) not(name string, set func(no bool)) {
 	f.BoolFunc("no-"+name, "The opposite of --"+name+".", func(s string) error {
 		no, err := strconv.ParseBool(s)
 		if err == nil {
@@ -157,17 +168,17 @@ func fromEnvironment(flag string) bool {
 	return false
 }
 
-// environmentName is the variable of a flag.
-func environmentName(flag string) string {
+// EnvironmentName is the variable of a flag.
+func EnvironmentName(flag string) string {
 	return "OSCARFED_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// takeEnvironment sets the flags of a command that were not given and that the environment has.
-func takeEnvironment(flags *pflag.FlagSet, lookup func(string) string) (err error) {
+// TakeEnvironment sets the flags of a command that were not given and that the environment has.
+func TakeEnvironment(flags *pflag.FlagSet, lookup func(string) string) (err error) {
 	given := func(names ...string) bool { return slices.ContainsFunc(names, flags.Changed) }
 	token, password := given("token-file"), given("user", "password-file")
 	flags.VisitAll(func(flag *pflag.Flag) {
-		value := lookup(environmentName(flag.Name))
+		value := lookup(EnvironmentName(flag.Name))
 		if err != nil || value == "" || flag.Changed || !fromEnvironment(flag.Name) || flags.Changed("no-"+flag.Name) {
 			return
 		}
@@ -182,7 +193,7 @@ func takeEnvironment(flags *pflag.FlagSet, lookup func(string) string) (err erro
 			}
 		}
 		if failed := flag.Value.Set(value); failed != nil {
-			err = exit.Usagef("%s: %w", environmentName(flag.Name), failed)
+			err = exit.Usagef("%s: %w", EnvironmentName(flag.Name), failed)
 		}
 	})
 	return err
