@@ -99,11 +99,13 @@ func (c *Controller) assign(ctx context.Context) (roundResult, error) {
 	}
 	p := newRound(&c.seen, c.cfg.Now(), c.cfg.Weights, c.needs.get)
 	out := roundResult{next: assignTick}
+	began := time.Now()
 	c.state.Read(func(v *view.View) {
 		out.waits = v.Jobs.Queued.Len()+v.Jobs.Offered.Len() > 0
 		p.fill(v)
 		p.answerOffers(v)
 	})
+	c.metrics.scanned(p, time.Since(began))
 	if !p.next.IsZero() {
 		out.next = min(out.next, max(p.next.Sub(p.now), time.Millisecond))
 	}

@@ -15,6 +15,9 @@ import (
 type metrics struct {
 	steps     *prometheus.CounterVec
 	submitted prometheus.Histogram
+	// rounds are the scans of the queues, and classes what they looked at.
+	rounds  prometheus.Histogram
+	classes prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer, s *view.State) (*metrics, error) {
@@ -27,8 +30,15 @@ func newMetrics(reg prometheus.Registerer, s *view.State) (*metrics, error) {
 			Buckets: prometheus.ExponentialBuckets(0.01, 3, 12),
 		}),
 	}
+	m.rounds = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "oscarfed_job_round_seconds", Help: "Time that one scan of the queues took to find the jobs that can be assigned.",
+		Buckets: prometheus.ExponentialBuckets(0.0001, 4, 8),
+	})
+	m.classes = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "oscarfed_job_round_classes_total", Help: "Classes of queued jobs that the scans looked at: jobs of one class wait for the same capacity.",
+	})
 	gauge := prometheus.GaugeOpts{Name: "oscarfed_jobs", Help: "Jobs that are known, by the state in their record."}
-	return m, errors.Join(reg.Register(m.steps), reg.Register(m.submitted),
+	return m, errors.Join(reg.Register(m.steps), reg.Register(m.submitted), reg.Register(m.rounds), reg.Register(m.classes),
 		reg.Register(&jobGauge{s, prometheus.NewDesc(gauge.Name, gauge.Help, []string{"state"}, nil)}))
 }
 
@@ -38,6 +48,12 @@ func (m *metrics) noted(p *jobStep) {
 	if p.posted != nil {
 		m.submitted.Observe(max(p.posted.Sub(p.was.AcceptedAt.Time), 0).Seconds())
 	}
+}
+
+// scanned counts a scan of the queues.
+func (m *metrics) scanned(p *round, took time.Duration) {
+	m.rounds.Observe(took.Seconds())
+	m.classes.Add(float64(p.classes))
 }
 
 // jobGauge counts jobs by state when it is asked.

@@ -37,6 +37,8 @@ type round struct {
 	next time.Time
 	// more says that the transaction cannot hold everything that can be done now.
 	more bool
+	// classes counts those that it looked at.
+	classes int
 }
 
 func newRound(seen *clock.FirstSeen, now time.Time, weights Weights, needs func(*record.Federation) *Needs) *round {
@@ -76,6 +78,7 @@ func (p *round) fill(v *view.View) {
 		}
 		for account, queue := range accounts.All() {
 			for class, jobs := range queue.All() {
+				p.classes++
 				h := &head{fed: f, account: account, class: class, request: need.request, jobs: jobs}
 				if !p.queue(v, h) {
 					p.full(v, h)

@@ -17,6 +17,8 @@ type bench struct {
 	// jobsRun says that the Jobs of clusters to come run by themselves, for an instant,
 	// on nodes that are never full.
 	jobsRun bool
+	// full says that clusters to come have no room for a job.
+	full bool
 }
 
 func newBench(ctx context.Context, o options) (_ *bench, err error) {
@@ -48,7 +50,7 @@ func (w *bench) grow(ctx context.Context, n int, latency time.Duration) error {
 		return err
 	}
 	if err := w.fleet.do("Start", FleetStart{
-		Etcd: w.endpoint(), PasswordFile: w.passwordFile(), From: w.clusters, To: n, Latency: latency, JobsRun: w.jobsRun,
+		Etcd: w.endpoint(), PasswordFile: w.passwordFile(), From: w.clusters, To: n, Latency: latency, JobsRun: w.jobsRun, Full: w.full,
 	}); err != nil {
 		return err
 	}
@@ -130,8 +132,24 @@ func (w *bench) cpu() (time.Duration, error) {
 }
 
 // creation makes one federation, times it, and removes it.
-func (w *bench) creation(ctx context.Context, m *measured, name string, n int, counts bool) (*timeline, error) {
+func (w *bench) creation(ctx context.Context, m *measured, name string, n int, counts bool) (t *timeline, err error) {
 	w.eyes.forget(true)
+	if err := w.profiled(ctx, name, func() error {
+		t, err = w.timedCreation(ctx, m, name, n, counts)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	w.eyes.forget(false)
+	if err := w.remove(ctx, name); err != nil {
+		return nil, err
+	}
+	_, err = w.eyes.settled(ctx, 20*time.Millisecond)
+	return t, err
+}
+
+// timedCreation makes one federation and times it.
+func (w *bench) timedCreation(ctx context.Context, m *measured, name string, n int, counts bool) (*timeline, error) {
 	server, err := w.server.usage()
 	if err != nil {
 		return nil, err
@@ -166,12 +184,7 @@ func (w *bench) creation(ctx context.Context, m *measured, name string, n int, c
 		m.fleetCPU += fleetAfter.cpu - fleet.cpu
 		m.took += answered
 	}
-	w.eyes.forget(false)
-	if err := w.remove(ctx, name); err != nil {
-		return nil, err
-	}
-	_, err = w.eyes.settled(ctx, 20*time.Millisecond)
-	return t, err
+	return t, nil
 }
 
 // creations prints times as p50 / p99, and what they cost.

@@ -8,7 +8,7 @@
 // (this program again), which holds real syncers over simulated OSCARs and the
 // bare clients; and the driver, which sends requests and watches etcd.
 //
-//	bench [-run REGEXP] [-size 1.0] [-quiet 5m]
+//	bench [-run REGEXP] [-size 1.0] [-quiet 5m] [-profile DIR]
 //
 // Tables go to standard output, progress to standard error.
 package main

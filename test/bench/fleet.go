@@ -44,6 +44,8 @@ type FleetStart struct {
 	Latency            time.Duration
 	// JobsRun says that Jobs run by themselves, for an instant, on nodes that are never full.
 	JobsRun bool
+	// Full says that their nodes have no room for a job, until Room is called.
+	Full bool
 }
 
 // start starts clusters, those that are known with their OSCAR as it was, and
@@ -77,6 +79,9 @@ func (f *fleet) startOne(i int, in FleetStart) error {
 			cfg.Nodes = []oscarsim.Node{{Name: "large", CPU: 100_000_000, Memory: 1 << 50}}
 			cfg.Workload = &oscarsim.Workload{Min: time.Millisecond, Max: time.Millisecond}
 		}
+		if in.Full {
+			cfg.Nodes = []oscarsim.Node{nodeWithRoom(0)}
+		}
 		site, err := world.NewSite(cfg)
 		if err != nil {
 			return err
@@ -95,6 +100,21 @@ func (f *fleet) startOne(i int, in FleetStart) error {
 	f.clusters[i] = m
 	f.mu.Unlock()
 	return nil
+}
+
+// nodeWithRoom has room for so many pods of half a CPU.
+func nodeWithRoom(pods int64) oscarsim.Node {
+	used := int64(64000 - 500*pods)
+	return oscarsim.Node{Name: "node", CPU: 64000, Memory: 512 << 30, UsedCPU: used, RequestCPU: used}
+}
+
+// room lets so many pods onto each cluster.
+func (f *fleet) room(pods int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range f.clusters {
+		m.Sim.SetNodes(nodeWithRoom(pods))
+	}
 }
 
 // stop ends all syncers in order; their OSCARs stay.

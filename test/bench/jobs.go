@@ -75,9 +75,12 @@ func jobs(ctx context.Context, o options, out *report) (err error) {
 		out.sayf("one at a time: %s, floor %s", alone.both(), floor.both())
 	}
 	var many []*jobRun
-	for range 3 {
-		run, err := w.someJobs(ctx, name, o.scaled(3000, 100), jobSenders)
-		if err != nil {
+	for i := range 3 {
+		var run *jobRun
+		if err := w.profiled(ctx, fmt.Sprintf("jobs-%d", i), func() error {
+			run, err = w.someJobs(ctx, name, o.scaled(3000, 100), jobSenders)
+			return err
+		}); err != nil {
 			return err
 		}
 		before, err := w.cpu()
@@ -163,7 +166,7 @@ func (w *bench) someJobs(ctx context.Context, service string, n, senders int) (*
 	for range senders {
 		wg.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				ids[i], sent[i], errs[i] = w.submit(ctx, service)
+				ids[i], sent[i], errs[i] = w.submit(ctx, service, jobEvent)
 			}
 		})
 	}
@@ -194,12 +197,13 @@ func (w *bench) someJobs(ctx context.Context, service string, n, senders int) (*
 	return r, r.read(w.eyes.taken(), at)
 }
 
-// submit sends one job and returns its id, and when it was written to the connection.
-func (s *server) submit(ctx context.Context, service string) (id string, sent time.Time, err error) {
+// submit sends one job with an event of some bytes, and returns its id, and when it was written to
+// the connection.
+func (s *server) submit(ctx context.Context, service string, event int) (id string, sent time.Time, err error) {
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		WroteRequest: func(httptrace.WroteRequestInfo) { sent = time.Now() },
 	})
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.api+"/job/"+service, strings.NewReader(strings.Repeat("e", jobEvent)))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.api+"/job/"+service, strings.NewReader(strings.Repeat("e", event)))
 	if err != nil {
 		return "", sent, err
 	}

@@ -23,6 +23,10 @@ func main() {
 // options of a run.
 type options struct {
 	controlPlane, syncer string
+	// profiles is a folder for profiles; empty for none. inside runs the control plane in a
+	// process of this program, which can look inside.
+	profiles string
+	inside   bool
 	// size scales the numbers of clusters and replicas, and rounds those of rounds,
 	// for a quick look.
 	size, rounds float64
@@ -52,6 +56,7 @@ var sections = []section{
 	{name: "scale", run: scale},
 	{name: "quiet", run: quiet},
 	{name: "large", run: large, alone: true},
+	{name: "queued", run: queued, alone: true},
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -60,6 +65,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	if len(args) == 1 && args[0] == fleetCommand {
 		return serveFleet(ctx, stdin, stdout, stderr)
+	}
+	if len(args) > 0 && args[0] == insideCommand {
+		return serveInside(ctx, args[1:], stdout, stderr)
 	}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -70,6 +78,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	flags.Float64Var(&o.rounds, "rounds", 1, "scales how often each thing is measured")
 	flags.DurationVar(&o.fill, "fill", 15*time.Minute, "how long the store is filled at most, to 20,000 replicas")
 	flags.DurationVar(&o.quiet, "quiet", 5*time.Minute, "how long an idle federation is watched")
+	flags.StringVar(&o.profiles, "profile", "", "a folder for profiles of server and fleet during creates, jobs and returns; empty makes none")
 	pictures := flags.String("pictures", "", "a folder for the pictures of how costs grow; empty draws none")
 	only := flags.String("run", ".", "the sections to run, a regular expression: "+names())
 	if err := flags.Parse(args); err != nil {

@@ -21,13 +21,22 @@ import (
 const fleetCommand = "fleet"
 
 // Fleet is what a driver may ask of a fleet in another process.
-type Fleet struct{ fleet *fleet }
+type Fleet struct {
+	fleet  *fleet
+	inside inside
+}
 
 // None stands for no argument and no answer.
 type None struct{}
 
 // Start starts clusters and returns when all are ready.
 func (r *Fleet) Start(in FleetStart, _ *None) error { return r.fleet.start(in) }
+
+// Room lets so many pods onto each cluster.
+func (r *Fleet) Room(pods int64, _ *None) error {
+	r.fleet.room(pods)
+	return nil
+}
 
 // Stop ends all syncers.
 func (r *Fleet) Stop(None, *None) error { return r.fleet.stop() }
@@ -88,7 +97,7 @@ func serveFleet(ctx context.Context, in io.Reader, out, stderr io.Writer) int {
 	defer cancel()
 	f := &fleet{ctx: ctx, link: world.NewLink(world.Loopback{}), clusters: map[int]*member{}}
 	server := rpc.NewServer()
-	if err := server.Register(&Fleet{f}); err != nil {
+	if err := server.Register(&Fleet{fleet: f}); err != nil {
 		fmt.Fprintln(stderr, "bench fleet:", err)
 		return 1
 	}

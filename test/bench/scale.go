@@ -146,7 +146,7 @@ func (w *bench) returnOfAll(ctx context.Context, out *report) ([][]string, error
 		return nil, err
 	}
 	calls := w.callWhile(ctx, crowdName(0))
-	err = w.fleet.do("Compared", lists)
+	err = w.profiled(ctx, "return", func() error { return w.fleet.do("Compared", lists) })
 	compared := time.Since(began)
 	if err = errors.Join(err, calls.stop()); err != nil {
 		return nil, err
@@ -229,17 +229,23 @@ func bareStart(ctx context.Context, data string) (etcd, list time.Duration, byte
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
 	began = time.Now()
+	bytes, err = listAll(ctx, client)
+	return etcd, time.Since(began), bytes, err
+}
+
+// listAll lists everything, and returns how many bytes that were.
+func listAll(ctx context.Context, client *clientv3.Client) (bytes int64, err error) {
 	chunks, err := client.GetStream(ctx, "/", clientv3.WithPrefix())
 	if err != nil {
-		return 0, 0, 0, err
+		return 0, err
 	}
 	for chunk := range chunks {
 		if err := chunk.Err(); err != nil {
-			return 0, 0, 0, err
+			return bytes, err
 		}
 		for _, kv := range chunk.Kvs {
 			bytes += int64(len(kv.Key) + len(kv.Value))
 		}
 	}
-	return etcd, time.Since(began), bytes, nil
+	return bytes, nil
 }

@@ -12,6 +12,7 @@ import (
 	"net/http/httptrace"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,8 +28,13 @@ const (
 type server struct {
 	binary, dir string
 	etcd, api   string
-	child       *process.Child
-	client      *http.Client
+	// quota is that of etcd in bytes; 0 for its default.
+	quota int64
+	// profiles is the folder of options, and inside where the process can be looked into; empty for
+	// nowhere; metrics is where it then shows its metrics.
+	profiles, inside, metrics string
+	child                     *process.Child
+	client                    *http.Client
 }
 
 // newServer starts one with an empty store.
@@ -37,11 +43,22 @@ func newServer(ctx context.Context, o options) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{binary: o.controlPlane, dir: dir, client: &http.Client{
+	s := &server{binary: o.controlPlane, dir: dir, profiles: o.profiles, client: &http.Client{
 		Timeout: 5 * time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 16},
 	}}
 	if s.etcd, err = freeAddress(); err != nil {
 		return nil, err
+	}
+	if o.inside || o.profiles != "" {
+		if s.binary, err = os.Executable(); err != nil {
+			return nil, err
+		}
+		if s.inside, err = freeAddress(); err != nil {
+			return nil, err
+		}
+		if s.metrics, err = freeAddress(); err != nil {
+			return nil, err
+		}
 	}
 	if err := os.WriteFile(s.passwordFile(), []byte(password), 0o600); err != nil {
 		return nil, err
@@ -69,12 +86,19 @@ func (s *server) endpoint() string { return "http://" + s.etcd }
 // start runs the binary and returns how long it took until its API served.
 func (s *server) start(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
-	child, err := process.Run(process.Command{Path: s.binary, Args: []string{
-		"--listen", "127.0.0.1:0", "--metrics-listen", "", "--etcd-listen", s.etcd,
+	var args []string
+	if s.inside != "" {
+		args = []string{insideCommand, s.inside, "controlplane"}
+	}
+	if s.quota > 0 {
+		args = append(args, "--etcd-quota", strconv.FormatInt(s.quota, 10))
+	}
+	child, err := process.Run(process.Command{Path: s.binary, Args: append(args,
+		"--listen", "127.0.0.1:0", "--metrics-listen", s.metrics, "--etcd-listen", s.etcd,
 		"--data-dir", s.dir, "--admin-user", user, "--admin-password-file", s.passwordFile(), "--rate-limit", "0", "--log-level", "error",
 		// A slow machine is to be measured, not refused.
 		"--prepare-deadline", "2m", "--apply-grace", "10m",
-	}})
+	)})
 	if err != nil {
 		return 0, fmt.Errorf("%w; make build makes it", err)
 	}

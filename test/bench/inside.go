@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/oscarfed/oscarfed/internal/boot"
+	"github.com/oscarfed/oscarfed/store/embedded"
+)
+
+// insideCommand makes this program the control plane, or etcd alone, and lets the driver look
+// inside: bench inside ADDRESS controlplane ARGUMENTS, bench inside ADDRESS etcd DIR QUOTA.
+const insideCommand = "inside"
+
+// serveInside runs another program in this process until it ends.
+func serveInside(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) < 2 {
+		fmt.Fprintln(stderr, "bench inside: give an address and a program")
+		return 2
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", args[0])
+	if err != nil {
+		fmt.Fprintln(stderr, "bench inside:", err)
+		return 1
+	}
+	server := &http.Server{Handler: (&inside{}).handler(), ReadHeaderTimeout: time.Second}
+	go func() { _ = server.Serve(listener) }()
+	defer func() { _ = server.Close() }()
+	switch name, args := args[1], args[2:]; name {
+	case "controlplane":
+		return boot.ControlPlaneMain(ctx, args, stdout, stderr)
+	case "etcd":
+		if err := etcdAlone(ctx, args, stdout); err != nil {
+			fmt.Fprintln(stderr, "bench inside:", err)
+			return 1
+		}
+		return 0
+	default:
+		fmt.Fprintf(stderr, "bench inside: there is no program %q\n", name)
+		return 2
+	}
+}
+
+// etcdAlone is an etcd without a control plane, until ctx ends.
+func etcdAlone(ctx context.Context, args []string, stdout io.Writer) error {
+	if len(args) != 2 {
+		return errors.New("etcd needs a folder and a quota")
+	}
+	quota, err := strconv.ParseInt(args[1], 10, 64)
+	if err != nil {
+		return err
+	}
+	etcd, err := embedded.Start(ctx, embedded.Config{
+		Dir: args[0], ListenClient: "127.0.0.1:0", Quota: quota, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return err
+	}
+	defer etcd.Close()
+	fmt.Fprintln(stdout, etcd.Endpoint())
+	<-ctx.Done()
+	return nil
+}
+
+// inside tells what only a process itself knows.
+type inside struct {
+	mu  sync.Mutex
+	cpu *os.File
+}
+
+func (i *inside) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /live", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, liveHeap()) })
+	mux.HandleFunc("POST /begin", func(w http.ResponseWriter, r *http.Request) { respond(w, i.begin(r.FormValue("file"))) })
+	mux.HandleFunc("POST /end", func(w http.ResponseWriter, r *http.Request) { respond(w, i.end(r.FormValue("file"))) })
+	return mux
+}
+
+func respond(w http.ResponseWriter, err error) {
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	}
+}
+
+// liveHeap is what is in use after a collection, in bytes. What a pool holds survives one.
+func liveHeap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// begin begins a profile of the CPU in a file.
+func (i *inside) begin(file string) (err error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.cpu, err = os.Create(file); err != nil {
+		return err
+	}
+	return pprof.StartCPUProfile(i.cpu)
+}
+
+// end ends the profile of the CPU, and writes one of the heap, with all that was allocated, into a
+// file.
+func (i *inside) end(file string) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	pprof.StopCPUProfile()
+	err := i.cpu.Close()
+	heap, createErr := os.Create(file)
+	if createErr != nil {
+		return errors.Join(err, createErr)
+	}
+	runtime.GC()
+	return errors.Join(err, pprof.Lookup("heap").WriteTo(heap, 0), heap.Close())
+}
+
+// askInside asks a process that serves inside at an address.
+func askInside(ctx context.Context, address, what, file string) (string, error) {
+	to := url.URL{Scheme: "http", Host: address, Path: what, RawQuery: url.Values{"file": {file}}.Encode()}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", what, answer)
+	}
+	return string(answer), err
+}
+
+// liveIn is the live heap of a process that serves inside at an address.
+func liveIn(ctx context.Context, address string) (int64, error) {
+	text, err := askInside(ctx, address, "live", "")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(text, 10, 64)
+}
+
+// Profile says into which files a fleet profiles itself.
+type Profile struct{ CPU, Heap string }
+
+// BeginProfile begins a profile of the fleet's CPU.
+func (r *Fleet) BeginProfile(to Profile, _ *None) error { return r.inside.begin(to.CPU) }
+
+// EndProfile ends it, and writes one of the heap.
+func (r *Fleet) EndProfile(to Profile, _ *None) error { return r.inside.end(to.Heap) }
+
+// profiled runs fn, and profiles server and fleet meanwhile if that is asked for: the files
+// NAME.server.cpu, NAME.server.heap, NAME.fleet.cpu and NAME.fleet.heap are for go tool pprof.
+func (w *bench) profiled(ctx context.Context, name string, fn func() error) (err error) {
+	if w.profiles == "" {
+		return fn()
+	}
+	file := func(of string) string { return filepath.Join(w.profiles, name+"."+of) }
+	fleet := Profile{CPU: file("fleet.cpu"), Heap: file("fleet.heap")}
+	if _, err := askInside(ctx, w.inside, "begin", file("server.cpu")); err != nil {
+		return err
+	}
+	if err := w.fleet.do("BeginProfile", fleet); err != nil {
+		return err
+	}
+	err = fn()
+	_, endErr := askInside(ctx, w.inside, "end", file("server.heap"))
+	return errors.Join(err, endErr, w.fleet.do("EndProfile", fleet))
+}
