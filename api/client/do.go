@@ -37,11 +37,13 @@ type call struct {
 	wait time.Duration
 	// harmless says that nothing is changed, whatever the method.
 	harmless bool
+	// repeatable says that the caller takes the outcome of an earlier try for that of this one.
+	repeatable bool
 }
 
 // again says whether the call may be sent twice.
 func (c call) again() bool {
-	return c.reads() || c.header.Get("Idempotency-Key") != ""
+	return c.reads() || c.repeatable || c.header.Get("Idempotency-Key") != ""
 }
 
 // reads says that the call changes nothing.

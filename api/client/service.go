@@ -24,8 +24,11 @@ type CreateOptions struct {
 	// Deployment overrides the definition: transactional, best-effort or empty.
 	Deployment string
 	// IdempotencyKey makes it safe to send the request again, here or later.
-	// Without one it is sent once.
+	// Without one it is sent once, unless it is Repeatable.
 	IdempotencyKey string
+	// Repeatable sends a request without a key again when its answer was lost. The control plane
+	// joins it to an equal one that is under way; after a success it answers already_exists.
+	Repeatable bool
 	// Plan is the digest of the plan that the creation must be; empty demands none.
 	Plan string
 }
@@ -55,6 +58,7 @@ func (o CreateOptions) put(in *call) {
 	if o.IdempotencyKey != "" {
 		in.header.Set("Idempotency-Key", o.IdempotencyKey)
 	}
+	in.repeatable = o.Repeatable
 }
 
 // CreateService creates a service on every cluster of its federation.

@@ -137,10 +137,7 @@ func (c *applyCmd) runFile(ctx context.Context, a *app) error {
 // that is there already is changed, unless the creation was planned.
 func (c *applyCmd) create(ctx context.Context, a *app, api *client.Client, s *oscar.Service, opts client.CreateOptions) error {
 	opts.Wait = c.Timeout
-	if opts.IdempotencyKey == "" {
-		// A request whose answer is lost can then be sent again.
-		opts.IdempotencyKey = uuid.NewString()
-	}
+	opts = repeatable(opts)
 	if !c.Wait {
 		opts.Async = true
 		result, err := api.CreateService(ctx, s, opts)
@@ -184,6 +181,20 @@ func (c *applyCmd) create(ctx context.Context, a *app, api *client.Client, s *os
 	return a.print(f, func() *output.Table { return replicaTable(f.Replicas) })
 }
 
+// repeatable lets a creation be sent again. Without a key of the caller its content names it: the
+// control plane joins it to an equal one that is under way, also to that of an apply that was
+// interrupted, and what exists by then is changed. A plan has a key, since it is not changed.
+func repeatable(opts client.CreateOptions) client.CreateOptions {
+	switch {
+	case opts.IdempotencyKey != "":
+	case opts.Plan != "":
+		opts.IdempotencyKey = uuid.NewString()
+	default:
+		opts.Repeatable = true
+	}
+	return opts
+}
+
 // mayBeThere says whether a creation was refused since something has the name
 // already, here and not on a cluster (a vote that says so has a phase), or since the
 // definition is not valid for something new: what is there may stay on a cluster that
@@ -224,7 +235,11 @@ func (c *applyCmd) change(ctx context.Context, a *app, api *client.Client, s *os
 // explain adds to an unknown outcome how to ask for the same one again.
 func (c *applyCmd) explain(a *app, err error, opts client.CreateOptions) error {
 	if exit.StatusOf(err) == exit.InProgress && c.Plan == "" {
-		a.sayf("the same again: oscarfed apply -f %s --idempotency-key %s", c.File, opts.IdempotencyKey)
+		again := "oscarfed apply -f " + c.File
+		if opts.IdempotencyKey != "" {
+			again += " --idempotency-key " + opts.IdempotencyKey
+		}
+		a.sayf("the same again waits for the same outcome: %s", again)
 	}
 	return err
 }

@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -21,19 +20,18 @@ import (
 // is written, and those that are new are created all or none. Then those that are there already are
 // changed, one after the other; a change that fails takes nothing back.
 func (c *applyCmd) applyFile(ctx context.Context, a *app, api *client.Client, services []fdl.Service) error {
-	var fresh, there []fdl.Service
-	for _, s := range services {
-		plan, err := api.Plan(ctx, s.Service, client.PlanOptions{})
-		if err != nil {
-			return ofDefined(err, s)
-		}
-		if plan.Action == v1.PlanCreate {
-			fresh = append(fresh, s)
-		} else {
-			there = append(there, s)
+	fresh, there, err := newAndThere(ctx, api, services)
+	if err != nil {
+		return err
+	}
+	err = c.createTogether(ctx, a, api, fresh)
+	if e, ok := errors.AsType[*client.Error](err); ok && e.Problem.Phase == "" && e.Code() == v1.CodeAlreadyExists {
+		// An equal request, perhaps of an apply that was interrupted, has made some since.
+		if fresh, there, err = newAndThere(ctx, api, services); err == nil {
+			err = c.createTogether(ctx, a, api, fresh)
 		}
 	}
-	if err := c.createTogether(ctx, a, api, fresh); err != nil {
+	if err != nil {
 		return err
 	}
 	var failed []error
@@ -54,6 +52,33 @@ func (c *applyCmd) applyFile(ctx context.Context, a *app, api *client.Client, se
 	return nil
 }
 
+// newAndThere plans all services of a file, and tells those that are to be created from those that
+// are there. One whose creation is under way counts as new: an equal request waits for its outcome.
+func newAndThere(ctx context.Context, api *client.Client, services []fdl.Service) (fresh, there []fdl.Service, err error) {
+	for _, s := range services {
+		plan, err := api.Plan(ctx, s.Service, client.PlanOptions{})
+		e, refused := errors.AsType[*client.Error](err)
+		switch {
+		case refused && e.Code() == v1.CodeConflict && beingCreated(ctx, api, s):
+			fresh = append(fresh, s)
+		case refused && e.Code() == v1.CodeConflict:
+			there = append(there, s) // another change of it comes first
+		case err != nil:
+			return nil, nil, ofDefined(err, s)
+		case plan.Action == v1.PlanCreate:
+			fresh = append(fresh, s)
+		default:
+			there = append(there, s)
+		}
+	}
+	return fresh, there, nil
+}
+
+func beingCreated(ctx context.Context, api *client.Client, s fdl.Service) bool {
+	view, err := api.Replicas(ctx, s.Name, s.ClusterID)
+	return err == nil && slices.Contains([]string{"preparing", "applying", "rolling_back"}, view.Phase)
+}
+
 // createTogether creates services, all or none.
 func (c *applyCmd) createTogether(ctx context.Context, a *app, api *client.Client, services []fdl.Service) error {
 	switch len(services) {
@@ -63,10 +88,7 @@ func (c *applyCmd) createTogether(ctx context.Context, a *app, api *client.Clien
 		err := c.create(ctx, a, api, services[0].Service, client.CreateOptions{IdempotencyKey: c.IdempotencyKey})
 		return ofDefined(err, services[0])
 	}
-	opts := client.CreateOptions{Wait: c.Timeout, Async: !c.Wait, IdempotencyKey: c.IdempotencyKey}
-	if opts.IdempotencyKey == "" {
-		opts.IdempotencyKey = uuid.NewString()
-	}
+	opts := repeatable(client.CreateOptions{Wait: c.Timeout, Async: !c.Wait, IdempotencyKey: c.IdempotencyKey})
 	list := make([]*oscar.Service, len(services))
 	for i, s := range services {
 		list[i] = s.Service
