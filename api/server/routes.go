@@ -20,6 +20,7 @@ func (s *Server) routes() chi.Router {
 
 	r.With(middleware.AsOSCAR, s.deadline, s.limits.Probe).Get("/health", s.health)
 	r.With(s.deadline, s.limits.Address).Get("/openapi.yaml", s.openAPI)
+	r.With(s.deadline, s.limits.Address).Get("/system/login", s.handle(s.getLogin))
 	s.routesOfOSCAR(r)
 	s.routesOfStreams(r)
 	r.With(s.ready, s.deadline, s.authenticateService, s.limits.Caller).Get(replicasRoute, s.handle(s.getReplicas))
@@ -105,6 +106,7 @@ func (s *Server) routesOfFederations(r chi.Router) {
 	r.Post("/system/differences", s.handle(s.resolveDifference))
 	r.Get("/system/audit", s.handle(s.listAudit))
 	r.Get("/system/usage", s.handle(s.getUsage))
+	r.Get("/system/whoami", s.handle(s.getWhoAmI))
 	r.Get(watchRoute, s.handle(s.watchAll))
 }
 

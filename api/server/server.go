@@ -14,6 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/api"
 	"github.com/oscarfed/oscarfed/api/server/middleware"
 	"github.com/oscarfed/oscarfed/api/server/respond"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 )
@@ -77,6 +78,8 @@ type Config struct {
 	TrustedProxies []netip.Prefix
 	// OIDCGroups are the groups that let users in; clients offer them for a service's vo.
 	OIDCGroups []string
+	// LoginIssuers are told to those who want to log in.
+	LoginIssuers []v1.LoginIssuer
 	// Origins of browser pages that may call: "https://dashboard.example.org",
 	// "https://*.example.org" or "*". None by default. Those that are named may send
 	// what a form can, with the password that a browser remembers; "*" does not allow that.

@@ -29,6 +29,8 @@ type Caller struct {
 // user is what a bearer token tells of its bearer.
 type user struct {
 	issuer string
+	// name is what the issuer calls the user; empty when it does not.
+	name   string
 	groups []string
 	token  string
 	expiry time.Time
@@ -60,6 +62,23 @@ func (c Caller) ClientID() string {
 		return ""
 	}
 	return c.user.client
+}
+
+// Name is what the issuer calls the user; empty when it does not, and for the administrator. It is
+// for people to read: another user may have the same one.
+func (c Caller) Name() string {
+	if c.user == nil {
+		return ""
+	}
+	return c.user.name
+}
+
+// Groups are those that the issuer tells of; none for the administrator.
+func (c Caller) Groups() []string {
+	if c.user == nil {
+		return nil
+	}
+	return slices.Clone(c.user.groups)
 }
 
 // InGroup says whether the caller is in one of some groups. The administrator is in

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -127,15 +129,14 @@ func (p *provider) verify(ctx context.Context, token string) (*oidc.IDToken, err
 	return id, nil
 }
 
-// groups asks the issuer about the user. What it does not accept as an access
+// claims asks the issuer about the user. What it does not accept as an access
 // token, such as an ID token, is refused.
-func (p *provider) groups(ctx context.Context, id *oidc.IDToken, token string) ([]string, error) {
-	var claims json.RawMessage
+func (p *provider) claims(ctx context.Context, id *oidc.IDToken, token string) (claims json.RawMessage, err error) {
 	if p.userinfo == "" {
 		if err := id.Claims(&claims); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrUnauthenticated, err)
 		}
-		return p.dialect.groups(claims), nil
+		return claims, nil
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.userinfo, nil)
 	if err != nil {
@@ -167,7 +168,26 @@ func (p *provider) groups(ctx context.Context, id *oidc.IDToken, token string) (
 		// OpenID Connect Core 5.3.2: such an answer must not be used.
 		return nil, fmt.Errorf("%w: userinfo speaks of another subject", ErrUnauthenticated)
 	}
-	return p.dialect.groups(body), nil
+	return body, nil
+}
+
+// maxName bounds a user's name in bytes.
+const maxName = 200
+
+// nameOf is what an issuer calls a user; empty when that is no text for one line.
+func nameOf(claims []byte) string {
+	var c struct {
+		Name      string `json:"name"`
+		Preferred string `json:"preferred_username"`
+	}
+	if json.Unmarshal(claims, &c) != nil {
+		return ""
+	}
+	name := cmp.Or(c.Name, c.Preferred)
+	if len(name) > maxName || strings.ContainsFunc(name, unicode.IsControl) {
+		return ""
+	}
+	return name
 }
 
 // dialect is how an issuer tells the groups of a user.

@@ -175,10 +175,11 @@ func (o *OIDC) check(ctx context.Context, iss *issuer, token string) (Caller, er
 	if len(o.cfg.Audiences) > 0 && !slices.ContainsFunc(id.Audience, func(a string) bool { return slices.Contains(o.cfg.Audiences, a) }) {
 		return Caller{}, fmt.Errorf("%w: the token is for another audience", ErrUnauthenticated)
 	}
-	groups, err := known.groups(ctx, id, token)
+	claims, err := known.claims(ctx, id, token)
 	if err != nil {
 		return Caller{}, err
 	}
+	groups := known.dialect.groups(claims)
 	if len(o.cfg.Groups) > 0 && !slices.ContainsFunc(groups, func(g string) bool { return slices.Contains(o.cfg.Groups, g) }) {
 		return Caller{}, fmt.Errorf("%w: the user is in none of the accepted groups", ErrUnauthenticated)
 	}
@@ -190,7 +191,7 @@ func (o *OIDC) check(ctx context.Context, iss *issuer, token string) (Caller, er
 			return Caller{}, err
 		}
 	}
-	return Caller{Subject: id.Subject, user: &user{issuer: iss.url, groups: groups, token: token, expiry: id.Expiry, client: clientOf(id)}}, nil
+	return Caller{Subject: id.Subject, user: &user{issuer: iss.url, name: nameOf(claims), groups: groups, token: token, expiry: id.Expiry, client: clientOf(id)}}, nil
 }
 
 // clientOf is whom a token was issued to. What is not a name is none: it goes into

@@ -76,6 +76,8 @@ type ControlPlane struct {
 	OIDCIssuers   []string `name:"oidc-issuer" sep:"," placeholder:"URL" help:"Issuer whose users are let in by their access tokens, as it stands in the tokens; may be given several times."`
 	OIDCAudiences []string `name:"oidc-audience" sep:"," placeholder:"NAME" help:"A token must be for one of these audiences; without any, every audience is accepted, as OSCAR does."`
 	OIDCGroups    []string `name:"oidc-group" sep:"," placeholder:"GROUP" help:"Users must be in one of these groups; needed with an issuer, or everybody with an account there would be let in."`
+	OIDCClientIDs []string `name:"oidc-client-id" sep:"," placeholder:"[URL=]ID" help:"Public client of an issuer that people log in with (oscarfed login); GET /system/login tells it to everybody. With several issuers URL= says of which."`
+	OIDCScopes    []string `name:"oidc-scope" sep:"," placeholder:"SCOPE" help:"Scopes that people log in with; default openid, profile, email, offline_access and those of groups, as far as the issuer has them."`
 
 	IdentityFile string `placeholder:"FILE" help:"The control plane's age key, the same for all instances; default identity.age in --data-dir. Made when it is missing and etcd is embedded."`
 
@@ -109,6 +111,7 @@ func (c ControlPlane) Validate() error {
 		when(c.AdminUser == "" || strings.Contains(c.AdminUser, ":"), "--admin-user must not be empty or hold a colon"),
 		when(len(c.OIDCIssuers) == 0 && len(c.OIDCAudiences)+len(c.OIDCGroups) > 0, "--oidc-audience and --oidc-group need an --oidc-issuer"),
 		when(len(c.OIDCIssuers) > 0 && len(c.OIDCGroups) == 0, "--oidc-issuer needs an --oidc-group: everybody with an account there would be let in"),
+		loginProblem(c),
 		when(c.RateLimit < 0, "--rate-limit must be 0 or more"),
 		when(c.Limits.Keys < 0 || c.Limits.Bytes < 0 || c.Limits.Rate < 0 || c.Limits.ByteRate < 0, "--cluster-keys, --cluster-bytes, --cluster-rate and --cluster-byte-rate must be 0 or more"),
 		positive("prepare-deadline", c.PrepareDeadline), positive("apply-grace", c.ApplyGrace),

@@ -177,3 +177,23 @@ func TestTokensOfEveryAudienceAreARiskThatIsTold(t *testing.T) {
 		}
 	}
 }
+
+// The client that people log in with belongs to an issuer: with several of them, the flag says to which.
+func TestLoginIssuers(t *testing.T) {
+	one, two := "https://one.example.org", "https://two.example.org/realms/eu"
+	cfg := ControlPlane{OIDCIssuers: []string{one, two}, OIDCClientIDs: []string{two + "=cli"}, OIDCScopes: []string{"openid", "groups"}}
+	if err := loginProblem(cfg); err != nil {
+		t.Fatal(err)
+	}
+	got := loginIssuers(cfg)
+	if len(got) != 2 || got[0].ClientID != "" || got[1].Issuer != two || got[1].ClientID != "cli" || len(got[1].Scopes) != 2 {
+		t.Errorf("%+v", got)
+	}
+	cfg.OIDCClientIDs = []string{"cli"}
+	if err := loginProblem(cfg); err == nil || !strings.Contains(err.Error(), "URL=") {
+		t.Errorf("a client of no issuer: %v", err)
+	}
+	if err := loginProblem(ControlPlane{OIDCScopes: []string{"openid"}}); err == nil {
+		t.Error("scopes without an issuer are accepted")
+	}
+}

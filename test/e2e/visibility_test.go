@@ -86,7 +86,7 @@ func asks() map[string][]ask {
 // elsewhere are the routes that are not about one service, with where they are tested.
 func elsewhere() []string {
 	return []string{
-		"GET /health", "GET /openapi.yaml", "GET /system/info", "GET /system/config", // the same for everybody
+		"GET /health", "GET /openapi.yaml", "GET /system/info", "GET /system/config", "GET /system/login", "GET /system/whoami", // the same for everybody
 		"GET /system/services", "GET /system/federations", "GET /system/deleted", "GET /system/differences", "GET /system/usage", "GET /system/watch", // lists, below
 		"POST /system/services", "POST /system/plans", // a taken name, below
 		"POST /system/federations", // several creations in one

@@ -55,7 +55,9 @@ func Body(w http.ResponseWriter, status int, mediaType string, body []byte) {
 func Header(w http.ResponseWriter, mediaType string) {
 	h := w.Header()
 	h.Set("Content-Type", mediaType)
-	h.Set("Cache-Control", "no-store")
+	if h.Get("Cache-Control") == "" { // a handler knows better of an answer that is the same for everybody
+		h.Set("Cache-Control", "no-store")
+	}
 }
 
 // Continue has the token that continues a list.
