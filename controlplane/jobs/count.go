@@ -20,20 +20,37 @@ func (c *Controller) Count(ctx context.Context, caller identity.Caller, q Query)
 	q.States = nil
 	out := map[State]int{}
 	c.state.Read(func(v *view.View) {
-		count := func(id string) {
+		for id := range v.Jobs.Begun.All() {
 			if view := jobFor(v, caller, q, id); view != nil {
 				out[view.State]++
 			}
 		}
-		if _, ok := v.Federations.Lookup(q.Federation); ok {
-			for id := range v.Jobs.ByFederation.Of(q.Federation).All() {
-				count(id)
-			}
-			return
-		}
-		for id := range v.Jobs.ByID.IDs() {
-			count(id)
+		if n := countQueued(v, caller, q); n > 0 {
+			out[record.JobQueued] += n
 		}
 	})
 	return out, nil
+}
+
+// countQueued counts the queued jobs of a query. Those of one class are alike in all that it asks
+// for but a cluster, so that their first one stands for them.
+func countQueued(v *view.View, caller identity.Caller, q Query) (n int) {
+	for uid := range q.federations(v) {
+		for _, queue := range v.Jobs.Queued.Get(uid).All() {
+			for _, jobs := range queue.All() {
+				if q.ClusterID != "" { // they may have been at different ones
+					for id := range jobs.All() {
+						if jobFor(v, caller, q, id) != nil {
+							n++
+						}
+					}
+					continue
+				}
+				if jobFor(v, caller, q, jobs.First()) != nil {
+					n += jobs.Len()
+				}
+			}
+		}
+	}
+	return n
 }

@@ -35,7 +35,13 @@ const (
 // transaction of an assignment compares what it was decided on, so that of two
 // dispatchers one wins. The other steps back for a moment.
 type dispatcher struct {
-	wake chan struct{}
+	wake   chan struct{}
+	active active
+	// due is when the queues of federations are to be looked at again without a change, blocked
+	// says whose first jobs wait for capacity, and scannedAll when a scan has looked at all queues.
+	due        map[string]time.Time
+	blocked    map[string]bool
+	scannedAll time.Time
 	// gzips reuses writers: each has about a megabyte.
 	gzips sync.Pool
 	// events holds the events of jobs that this instance has accepted and not assigned yet.
@@ -43,7 +49,10 @@ type dispatcher struct {
 }
 
 func newDispatcher() *dispatcher {
-	return &dispatcher{wake: make(chan struct{}, 1), events: eventCache{most: eventCacheSize}}
+	return &dispatcher{
+		wake: make(chan struct{}, 1), active: newActive(), due: map[string]time.Time{}, blocked: map[string]bool{},
+		events: eventCache{most: eventCacheSize},
+	}
 }
 
 func (d *dispatcher) look() { view.Nudge(d.wake) }
@@ -94,21 +103,33 @@ func (c *Controller) assign(ctx context.Context) (roundResult, error) {
 	if c.gate.Unverified() {
 		return roundResult{}, gate.ErrStale
 	}
-	if err := c.learnNeeds(ctx); err != nil {
+	d, now := c.dispatcher, c.cfg.Now()
+	p := newRound(&c.seen, now, c.cfg.Weights, c.needs.get)
+	p.scope, p.blocked = d.scope(now), d.blocked
+	out, err := c.assignIn(ctx, p)
+	if err != nil {
+		d.active.add(p.scope)
 		return roundResult{}, err
 	}
-	p := newRound(&c.seen, c.cfg.Now(), c.cfg.Weights, c.needs.get)
-	out := roundResult{next: assignTick}
-	began := time.Now()
+	d.active.add(scope{of: p.left})
+	return out, nil
+}
+
+// assignIn makes a round within its scope.
+func (c *Controller) assignIn(ctx context.Context, p *round) (roundResult, error) {
+	if err := c.learnNeeds(ctx, p.scope); err != nil {
+		return roundResult{}, err
+	}
+	var out roundResult
+	var began time.Time
 	c.state.Read(func(v *view.View) {
+		began = time.Now()
 		out.waits = v.Jobs.Queued.Len()+v.Jobs.Offered.Len() > 0
 		p.fill(v)
 		p.answerOffers(v)
 	})
 	c.metrics.scanned(p, time.Since(began))
-	if !p.next.IsZero() {
-		out.next = min(out.next, max(p.next.Sub(p.now), time.Millisecond))
-	}
+	out.next = c.dispatcher.scanned(p)
 	ready, err := c.sealed(ctx, p.steps)
 	if err != nil {
 		return roundResult{}, err

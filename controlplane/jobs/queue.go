@@ -97,6 +97,9 @@ func (p *round) serve(v *view.View) {
 	for p.heads.Len() > 0 {
 		if len(p.steps) >= assignAtOnce || p.bytes >= assignBytes {
 			p.more = true
+			for _, h := range p.heads {
+				p.left[h.fed.UID] = true
+			}
 			return
 		}
 		h := heap.Pop(&p.heads).(*head) //nolint:forcetypeassert // heads alone are pushed

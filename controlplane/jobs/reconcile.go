@@ -90,6 +90,7 @@ func (c *Controller) stateChanged(news *view.Changes) {
 				}
 			}
 		}
+		c.dispatcher.activate(v, news)
 	})
 	c.reconciler.look(ids...)
 	for _, id := range posted {

@@ -23,6 +23,8 @@ type round struct {
 	needs   func(*record.Federation) *Needs
 	weights Weights
 	epoch   string
+	// scope is what it looks at.
+	scope scope
 	// clusters, and the candidates of federations, are those that the round has looked at.
 	clusters   map[string]*cluster
 	candidates map[string]*Candidates
@@ -33,18 +35,21 @@ type round struct {
 	steps   []*assignStep
 	notes   []*jobStep
 	bytes   int
-	// next is when the first pause of a job ends.
-	next time.Time
-	// more says that the transaction cannot hold everything that can be done now.
+	// due is when queues of federations are to be looked at again, because the pause of a job ends.
+	due map[string]time.Time
+	// more says that the transaction cannot hold everything that can be done now, and left which
+	// federations have what it cannot hold.
 	more bool
+	left map[string]bool
 	// classes counts those that it looked at.
 	classes int
 }
 
 func newRound(seen *clock.FirstSeen, now time.Time, weights Weights, needs func(*record.Federation) *Needs) *round {
 	return &round{
-		seen: seen, now: now, needs: needs, weights: weights,
+		seen: seen, now: now, needs: needs, weights: weights, scope: scope{all: true},
 		clusters: map[string]*cluster{}, candidates: map[string]*Candidates{}, blocked: map[string]bool{},
+		due: map[string]time.Time{}, left: map[string]bool{},
 	}
 }
 
@@ -67,29 +72,45 @@ type roundResult struct {
 // fill enters the jobs that can be assigned now.
 func (p *round) fill(v *view.View) {
 	p.epoch = v.Epoch()
-	for uid, accounts := range v.Jobs.Queued.All() {
-		f := v.Federations.Get(uid).Rec
-		if f == nil || f.Paused {
-			continue
+	if p.scope.all {
+		clear(p.blocked)
+		for uid := range v.Jobs.Queued.Keys() {
+			p.look(v, uid)
 		}
-		need := p.needs(f)
-		if need == nil || need.broken {
-			continue
-		}
-		for account, queue := range accounts.All() {
-			for class, jobs := range queue.All() {
-				p.classes++
-				h := &head{fed: f, account: account, class: class, request: need.request, jobs: jobs}
-				if !p.queue(v, h) {
-					p.full(v, h)
-				}
-			}
+	} else {
+		for uid := range p.scope.of {
+			p.look(v, uid)
 		}
 	}
 	p.serve(v)
 	// Notes about waiting jobs use only the space that assignments leave.
 	if room := assignAtOnce - len(p.steps); len(p.notes) > room {
+		for _, note := range p.notes[room:] {
+			p.left[note.was.Federation] = true
+		}
 		p.notes, p.more = p.notes[:room], true
+	}
+}
+
+// look enters the classes of a federation that some member has room for.
+func (p *round) look(v *view.View, uid string) {
+	delete(p.blocked, uid)
+	f := v.Federations.Get(uid).Rec
+	if f == nil || f.Paused {
+		return
+	}
+	need := p.needs(f)
+	if need == nil || need.broken {
+		return
+	}
+	for account, queue := range v.Jobs.Queued.Get(uid).All() {
+		for class, jobs := range queue.All() {
+			p.classes++
+			h := &head{fed: f, account: account, class: class, request: need.request, jobs: jobs}
+			if !p.queue(v, h) {
+				p.full(v, h)
+			}
+		}
 	}
 }
 
@@ -153,14 +174,14 @@ func (p *round) rests(j *record.Job) bool {
 	if !at.After(p.now) {
 		return false
 	}
-	p.lookAt(at)
+	p.lookAt(j.Federation, at)
 	return true
 }
 
-// lookAt demands another round at a time.
-func (p *round) lookAt(at time.Time) {
-	if p.next.IsZero() || at.Before(p.next) {
-		p.next = at
+// lookAt demands another look at the queues of a federation at a time.
+func (p *round) lookAt(uid string, at time.Time) {
+	if due, ok := p.due[uid]; !ok || at.Before(due) {
+		p.due[uid] = at
 	}
 }
 
@@ -213,7 +234,7 @@ func (p *round) full(v *view.View, h *head) {
 	since := p.seen.Since(j.Rec.Job+"/waits", j.Rec.ChangedAt.String(), p.now).Add(waitsFor)
 	switch {
 	case p.now.Before(since):
-		p.lookAt(since)
+		p.lookAt(h.fed.UID, since)
 	case len(p.notes) < assignAtOnce:
 		fl := p.candidatesOf(v, h.fed)
 		if fl == nil || fl.held || fl.older && h.class.Epoch != p.epoch {
@@ -224,7 +245,7 @@ func (p *round) full(v *view.View, h *head) {
 		next.Reason, next.Message, next.ChangedAt = record.JobNoCandidate, noCandidateMessage(decision), record.At(p.now)
 		p.notes = append(p.notes, &jobStep{name: "wait", rev: j.Rev, was: *j.Rec, next: next})
 	default:
-		p.more = true
+		p.more, p.left[h.fed.UID] = true, true
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/delegation"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/store"
@@ -106,5 +107,43 @@ func BenchmarkRound(b *testing.B) {
 				pass(v)
 			}
 		})
+	}
+}
+
+// A page or a count of some jobs does not cost what all that wait would.
+func TestWhatWaitsCostsALookForSomeNothing(t *testing.T) {
+	few, many := queues{10, 30, 4, 100}.view(t), queues{10, 30, 400, 100}.view(t)
+	admin := identity.Caller{Subject: identity.Admin, Administrator: true}
+	for name, q := range map[string]Query{
+		"of a service": {Service: "federation-000001"}, "that failed": {States: []State{record.JobFailed}}, "all": {},
+	} {
+		looked := func(v *view.View) int {
+			n := 0
+			for id := range view.NewestOf(q.lists(v, admin)) {
+				if n++; n > 100 || !q.may(v.Jobs.ByID.Head(id)) {
+					break
+				}
+			}
+			return n
+		}
+		if n := looked(many); n > 101 {
+			t.Errorf("%s: %d jobs were looked at", name, n)
+		}
+		if got := len(q.lists(many, admin)); got > 1 {
+			t.Errorf("%s: %d lists", name, got)
+		}
+		cost := func(v *view.View) float64 { return testing.AllocsPerRun(5, func() { countQueued(v, admin, q) }) }
+		if a, b := cost(few), cost(many); b > a+a/10+10 {
+			t.Errorf("%s: a count makes %.0f allocations for 4 jobs of each federation, and %.0f for 400", name, a, b)
+		}
+	}
+	if n := countQueued(many, admin, Query{}); n != 30*400 {
+		t.Errorf("%d queued jobs are counted, not %d", n, 30*400)
+	}
+	if n := countQueued(many, admin, Query{ClusterID: "cluster-0003"}); n != 3*400 {
+		t.Errorf("%d queued jobs came in at a cluster, not %d", n, 3*400)
+	}
+	if l := (Query{States: []State{record.JobFailed}}).lists(many, admin); !l[0].Empty() {
+		t.Error("queued jobs are looked at for those that failed")
 	}
 }

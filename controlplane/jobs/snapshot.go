@@ -95,8 +95,8 @@ func needsIn(f *record.Federation, s *oscar.Service) (*Needs, error) {
 // errBroken says that a definition requests an invalid quantity.
 var errBroken = errors.New("the definition cannot be read")
 
-// learnNeeds reads the needs that are not cached, of federations that have jobs to assign.
-func (c *Controller) learnNeeds(ctx context.Context) error {
+// learnNeeds reads the needs that are not cached, of federations in a scope that have jobs to assign.
+func (c *Controller) learnNeeds(ctx context.Context, s scope) error {
 	unknown := map[string]*record.Federation{}
 	c.state.Read(func(v *view.View) {
 		learn := func(uid string) {
@@ -104,8 +104,13 @@ func (c *Controller) learnNeeds(ctx context.Context) error {
 				unknown[uid] = f
 			}
 		}
-		for uid := range v.Jobs.InFlight.Keys() {
-			learn(uid) // also of jobs that run: they count in the shares
+		for uid := range s.of {
+			learn(uid)
+		}
+		if s.all {
+			for uid := range v.Jobs.InFlight.Keys() {
+				learn(uid) // also of jobs that run: they count in the shares
+			}
 		}
 		for job := range v.Jobs.Offered.Keys() {
 			for cluster := range v.Jobs.Offered.Of(job) {

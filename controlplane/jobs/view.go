@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -78,14 +79,19 @@ func (q Query) lists(v *view.View, caller identity.Caller) []view.List {
 		}
 		out = append(out, l)
 	}
-	if caller.Administrator && q.Federation == "" {
-		add(v.Jobs.Order)
+	if caller.Administrator && q.Federation == "" && q.Service == "" && q.ClusterID == "" {
+		if q.begun() {
+			add(v.Jobs.Begun)
+		} else {
+			add(v.Jobs.Order)
+		}
 		return out
 	}
-	for uid := range v.Jobs.ByFederation.Keys() {
+	for uid := range q.federations(v) {
 		of := v.Jobs.ByFederation.Of(uid)
 		f := v.Federations.Get(uid).Rec
 		switch {
+		case of.Empty():
 		case q.Federation != "" && q.Federation != uid && q.Federation != v.Jobs.ByID.Head(of.First()).GroupID:
 		case f != nil && caller.MayRead(f.Owner, f.Visibility, f.AllowedUsers),
 			caller.Administrator, caller.Subject != "" && v.Jobs.Subjects.Get(caller.Subject).Get(uid) > 0:
@@ -94,6 +100,20 @@ func (q Query) lists(v *view.View, caller identity.Caller) []view.List {
 	}
 	return out
 }
+
+// federations are those that have every job that matches.
+func (q Query) federations(v *view.View) iter.Seq[string] {
+	switch {
+	case q.Service != "":
+		return v.Jobs.Services.Get(q.Service).Keys()
+	case q.ClusterID != "":
+		return v.Jobs.Clusters.Get(q.ClusterID).Keys()
+	}
+	return v.Jobs.ByFederation.Keys()
+}
+
+// begun says that no queued job can match.
+func (q Query) begun() bool { return len(q.States) > 0 && !slices.Contains(q.States, record.JobQueued) }
 
 // may says whether a job with a head can match.
 func (q Query) may(h view.JobHead) bool {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store/record"
 )
 
 // Watch calls fn with a job, at once when its StreamRevision is not since, and then
@@ -66,6 +67,9 @@ func (c *Controller) WatchAll(ctx context.Context, caller identity.Caller, q Que
 			since = 0 // it is of a history that was lost
 		}
 		for id := range v.Jobs.ByID.IDs() {
+			if h := v.Jobs.ByID.Head(id); h.State == record.JobQueued && since > 0 && h.Revision <= since {
+				continue
+			}
 			view := jobFor(v, caller, q, id)
 			if view != nil && (since == 0 && !view.State.Ended() || since > 0 && view.StreamRevision > since) {
 				views = append(views, view)

@@ -9,9 +9,11 @@ type Changes struct {
 	// Federations, by uid, and Clusters that a change concerns. The empty cluster stands
 	// for the fence.
 	Federations, Clusters map[string]bool
-	// Jobs, by id, and Capacity says that some cluster has more or less to give.
+	// Jobs, by id, Capacity says that some cluster has more or less to give, and Freed lists the
+	// clusters that may have more.
 	Jobs     map[string]bool
 	Capacity bool
+	Freed    map[string]bool
 	// Ended lists clusters whose session has ended. Departed lists those that are being
 	// removed, or were. Forgiven lists those that are readmitted, or that are registered anew.
 	Ended, Departed, Forgiven []string
@@ -30,5 +32,5 @@ type Changes struct {
 }
 
 func newChanges() *Changes {
-	return &Changes{Federations: map[string]bool{}, Clusters: map[string]bool{}, Jobs: map[string]bool{}, Strange: map[string]string{}, shown: map[string]bool{}}
+	return &Changes{Federations: map[string]bool{}, Clusters: map[string]bool{}, Jobs: map[string]bool{}, Freed: map[string]bool{}, Strange: map[string]string{}, shown: map[string]bool{}}
 }

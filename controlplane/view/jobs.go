@@ -11,8 +11,9 @@ import (
 // jobIndex indexes the jobs. It is part of the state, and consistent with the rest of it.
 type jobIndex struct {
 	ByID JobTable
-	// Order lists all jobs by id, which is the order of acceptance.
-	Order List
+	// Order lists all jobs by id, which is the order of acceptance, and Begun those that are not
+	// queued.
+	Order, Begun List
 	// Queued has, for a federation and an account, the queued jobs. Holds counts, for an account
 	// at a cluster, the jobs of each federation that are there.
 	Queued Table[string, Table[string, Queue]]
@@ -21,8 +22,10 @@ type jobIndex struct {
 	// Posted those that go to an endpoint.
 	ByFederation, ByCluster Lists[string]
 	Posted                  Table[string, bool]
-	// Subjects counts, for a subject, the jobs of each federation that it owns or has sent.
-	Subjects Table[string, Table[string, int]]
+	// Subjects counts, for a subject, the jobs of each federation that it owns or has sent. Services
+	// counts those that came in at a service of a name, and Clusters those that came in at a cluster,
+	// or are or were there.
+	Subjects, Services, Clusters Table[string, Table[string, int]]
 	// InFlight counts the unfinished jobs of a federation, Users those of an account, and
 	// States all jobs by state.
 	InFlight, Users Table[string, int]
@@ -47,7 +50,8 @@ func newJobIndex() jobIndex {
 		ByID: JobTable{map[string]jobSlot{}}, Queued: TableOf(map[string]Table[string, Queue]{}), Holds: TableOf(map[Holder]Table[string, int]{}),
 		ByFederation: newLists[string](), ByCluster: newLists[string](), Posted: TableOf(map[string]bool{}),
 		InFlight: TableOf(map[string]int{}), Users: TableOf(map[string]int{}), States: TableOf(map[record.JobState]int{}),
-		Subjects: TableOf(map[string]Table[string, int]{}), Reserved: TableOf(map[string]Versioned[record.Reserved]{}), Found: newIndex[string, foundAt](),
+		Subjects: TableOf(map[string]Table[string, int]{}), Services: TableOf(map[string]Table[string, int]{}), Clusters: TableOf(map[string]Table[string, int]{}),
+		Reserved: TableOf(map[string]Versioned[record.Reserved]{}), Found: newIndex[string, foundAt](),
 		Offered: newIndex[string, string](), Frozen: TableOf(map[string]bool{}),
 	}
 }
@@ -60,12 +64,14 @@ func (v *View) applyJob(ref record.Ref, kv store.KV, exists bool) {
 		v.setJob(ref.Name, kv, exists)
 		v.news.Jobs[ref.Name] = true
 	case record.KindReserved:
+		was := x.Reserved.m[ref.Cluster].Rec
 		set(v, x.Reserved.m, ref.Cluster, kv, exists)
-		v.news.Capacity = true
+		v.freed(ref.Cluster, promisesMore(was, x.Reserved.m[ref.Cluster].Rec))
 	case record.KindCapacity:
 		n := v.node(ref.Cluster)
+		was := n.Capacity.Rec
 		n.Capacity = one[record.Capacity](v, kv, exists)
-		v.news.Capacity = true
+		v.freed(ref.Cluster, hasLess(was, n.Capacity.Rec))
 	case record.KindAssignment:
 		set(v, v.node(ref.Cluster).Assignments.m, AttemptID{ref.Name, ref.AttemptOf()}, kv, exists)
 		v.news.Jobs[ref.Name] = true
@@ -104,6 +110,8 @@ func (v *View) putJob(id string, slot jobSlot) {
 		}
 		if old.State == record.JobQueued {
 			x.enqueue(old, false)
+		} else if now == nil || now.State == record.JobQueued {
+			x.Begun = x.Begun.without(id)
 		}
 		if at := standsAt(old); at != "" {
 			x.ByCluster.mark(at, id, false)
@@ -124,6 +132,9 @@ func (v *View) putJob(id string, slot jobSlot) {
 	if now.Frozen != nil {
 		x.Frozen.m[id] = true
 	}
+	if now.State != record.JobQueued {
+		x.Begun = x.Begun.with(id)
+	}
 	switch {
 	case now.State == record.JobQueued:
 		x.enqueue(now, true)
@@ -143,9 +154,14 @@ func (x *jobIndex) count(j *record.Job, by int) {
 		}
 	}
 	x.States.m[j.State] += by
-	x.countFor(j.Owner, j.Federation, by)
+	countFor(x.Subjects, j.Owner, j.Federation, by)
 	if j.By != j.Owner {
-		x.countFor(j.By, j.Federation, by)
+		countFor(x.Subjects, j.By, j.Federation, by)
+	}
+	countFor(x.Services, j.Service, j.Federation, by)
+	countFor(x.Clusters, j.Cluster, j.Federation, by)
+	if j.Place != nil && j.Place.ClusterID != j.Cluster {
+		countFor(x.Clusters, j.Place.ClusterID, j.Federation, by)
 	}
 	if !j.State.Ended() {
 		add(x.InFlight.m, j.Federation)
@@ -153,17 +169,18 @@ func (x *jobIndex) count(j *record.Job, by int) {
 	}
 }
 
-func (x *jobIndex) countFor(subject, federation string, by int) {
-	counts := x.Subjects.m[subject].m
+// countFor adds by to the number of a federation's jobs that a table has for a key.
+func countFor(table Table[string, Table[string, int]], key, federation string, by int) {
+	counts := table.m[key].m
 	if counts == nil {
 		counts = map[string]int{}
-		x.Subjects.m[subject] = TableOf(counts)
+		table.m[key] = TableOf(counts)
 	}
 	if counts[federation] += by; counts[federation] == 0 {
 		delete(counts, federation)
 	}
 	if len(counts) == 0 {
-		delete(x.Subjects.m, subject)
+		delete(table.m, key)
 	}
 }
 
@@ -235,6 +252,52 @@ func (v *View) applyOffer(ref record.Ref, kv store.KV, exists bool) {
 		set(v, v.node(ref.Cluster).Answers.m, ref.Name, kv, exists)
 	}
 	v.news.Jobs[ref.Name], v.news.Capacity = true, true
+}
+
+// freed notes a change of what a cluster has free; less says that it has no more than before.
+func (v *View) freed(cluster string, less bool) {
+	v.news.Capacity = true
+	if !less {
+		v.news.Freed[cluster] = true
+	}
+}
+
+// promisesMore says whether a cluster's reserved capacity has only grown.
+func promisesMore(was, now *record.Reserved) bool {
+	if was == nil || now == nil {
+		return was == nil
+	}
+	count := map[record.Room]int64{}
+	for _, p := range now.Jobs {
+		count[p.Room] += p.Count
+	}
+	for _, p := range was.Jobs {
+		count[p.Room] -= p.Count
+	}
+	for _, n := range count {
+		if n < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// hasLess says whether no node of a cluster has more free than before.
+func hasLess(was, now *record.Capacity) bool {
+	if was == nil || now == nil || was.Session != now.Session || was.FailingSince != nil || now.Unlisted != nil || len(now.Nodes) > len(was.Nodes) {
+		return now == nil
+	}
+	nodes := map[string]record.CapacityNode{}
+	for _, n := range was.Nodes {
+		nodes[n.Name] = n
+	}
+	for _, n := range now.Nodes {
+		old, ok := nodes[n.Name]
+		if !ok || n.Status != old.Status || n.CPU.Free > old.CPU.Free || n.Memory.Free > old.Memory.Free || n.GPU.Free > old.GPU.Free {
+			return false
+		}
+	}
+	return true
 }
 
 // TimeOf is the time of a record; nil for none.
