@@ -210,7 +210,7 @@ func (s *Syncer) work(ctx context.Context, leads func() bool) error {
 	lease, err := s.cluster.Store.OpenSession(ctx, store.SessionConfig{
 		Key: record.SessionKey(s.cluster.ID),
 		Record: record.Session{V: record.Version, Instance: s.cluster.Instance, Version: s.cfg.version(),
-			Forms: s.cfg.Forms, StartedAt: record.At(s.cluster.Now()), Parts: parts},
+			Forms: s.cfg.Forms, StartedAt: record.At(s.cluster.Now()), Parts: parts, RunStates: true},
 		TTL:    s.cfg.SessionTTL,
 		Logger: s.cluster.Log,
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 )
@@ -29,6 +30,33 @@ func (c *Client) RotateToken(ctx context.Context, service, clusterID string) (*v
 		path += "?cluster_id=" + url.QueryEscape(clusterID)
 	}
 	return send[v1.Replicas](ctx, c, http.MethodPost, path, nil)
+}
+
+// SetRunState stops or starts the exposed service of a federation on all of its members, and
+// says how it stands then. wait is how long the control plane waits for them; 0 means its default.
+func (c *Client) SetRunState(ctx context.Context, service, clusterID string, stop bool, wait time.Duration) (*v1.Deployment, error) {
+	action := "start"
+	if stop {
+		action = "stop"
+	}
+	return c.manage(ctx, service, clusterID, action, wait)
+}
+
+// Restart restarts the instances of an exposed service on its members.
+func (c *Client) Restart(ctx context.Context, service, clusterID string) (*v1.Deployment, error) {
+	return c.manage(ctx, service, clusterID, "restart", 0)
+}
+
+func (c *Client) manage(ctx context.Context, service, clusterID, action string, wait time.Duration) (*v1.Deployment, error) {
+	in := call{method: http.MethodPost, path: "/system/services/" + url.PathEscape(service) + "/" + action, query: onCluster(clusterID), wait: wait}
+	if wait > 0 {
+		in.query.Set("wait", wait.String())
+	}
+	out, err := c.do(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return decode[v1.Deployment](in.method, in.path, out.body)
 }
 
 // Pause says whether a federation's services are left alone on their clusters.

@@ -98,6 +98,9 @@ type Expose struct {
 	Extra          Extra  `json:"-"`
 }
 
+// Exposed says whether OSCAR runs the service as a Deployment, which can be stopped.
+func (s *Service) Exposed() bool { return len(s.Expose.APIPort) > 0 && s.Expose.APIPort[0] != 0 }
+
 // Ports are a number in OSCAR v3 and an array in v4: both are read, an array is
 // written, and nothing when there is none or only 0.
 type Ports []int

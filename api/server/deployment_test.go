@@ -1,12 +1,24 @@
 package server_test
 
 import (
+	"reflect"
 	"testing"
+	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 )
+
+// withoutID is what a use case was asked, without the id of the request.
+func withoutID(args any) any {
+	in, ok := args.(federations.RunStateRequest)
+	if ok {
+		in.RequestID = ""
+	}
+	return in
+}
 
 // The dashboard asks for each of these, with all its parameters.
 func TestTheDashboardShowsHowAFederationStands(t *testing.T) {
@@ -51,6 +63,16 @@ func TestTheDashboardShowsHowAFederationStands(t *testing.T) {
 		if got := bodyOf(t, c.do("GET", path, "")); contains(got, `"deployment"`) {
 			t.Errorf("%s: %s", path, got)
 		}
+	}
+
+	want(t, c.do("POST", "/system/services/grayifyr1/stop?cluster_id=oscar-cluster-b&wait=5s", ""), 200, jsonType,
+		`{"service_name":"grayifyr0",`+summary)
+	if got := f.calls[len(f.calls)-2]; got.name != "SetRunState grayifyr1" ||
+		!reflect.DeepEqual(withoutID(got.args), federations.RunStateRequest{Service: "grayifyr1", ClusterID: "oscar-cluster-b", Stop: true, Wait: 5 * time.Second}) {
+		t.Errorf("%+v", got)
+	}
+	if resp := c.do("POST", "/system/services/grayifyr0/start?wait=often", ""); resp.StatusCode != 400 {
+		t.Errorf("%d %s", resp.StatusCode, bodyOf(t, resp))
 	}
 
 	shown.Phase = "rolled_back"

@@ -311,6 +311,11 @@ func (f federationCases) Pause(ctx context.Context, c identity.Caller, service, 
 	return f.replicas(), nil
 }
 
+func (f federationCases) SetRunState(ctx context.Context, c identity.Caller, in federations.RunStateRequest) error {
+	f.called(ctx, "SetRunState "+in.Service, c, in)
+	return f.err
+}
+
 func (f *fake) History(ctx context.Context, c identity.Caller, service, clusterID string) ([]federations.Generation, error) {
 	f.called(ctx, "History", c, target{service, clusterID})
 	return f.history, f.err

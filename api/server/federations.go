@@ -22,6 +22,7 @@ type Federations interface {
 	ChangeReplicas(ctx context.Context, caller identity.Caller, service string, req federations.ReplicasRequest) (*federations.ChangeResult, error)
 	RotateToken(ctx context.Context, caller identity.Caller, service, clusterID, requestID string) (*view.Replicas, error)
 	Pause(ctx context.Context, caller identity.Caller, service, clusterID, requestID string, paused bool) (*view.Replicas, error)
+	SetRunState(ctx context.Context, caller identity.Caller, in federations.RunStateRequest) error
 	History(ctx context.Context, caller identity.Caller, service, clusterID string) ([]federations.Generation, error)
 	Rollback(ctx context.Context, caller identity.Caller, service, clusterID string, generation int64, req federations.ChangeRequest) (*federations.ChangeResult, error)
 	// WatchReplicas calls fn with the view when its store revision is above since,

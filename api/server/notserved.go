@@ -43,10 +43,7 @@ func notServed(method, path string) string {
 		}
 	case "services":
 		_, action, _ := strings.Cut(rest, "/")
-		switch {
-		case method == http.MethodPost && (action == "stop" || action == "start"):
-			return "The control plane does not stop and start exposed services" + ask
-		case method == http.MethodGet && action == "auth":
+		if method == http.MethodGet && action == "auth" {
 			return "An exposed service is reached, and its callers are let in, at the OSCAR of its cluster"
 		}
 	}

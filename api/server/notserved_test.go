@@ -11,10 +11,8 @@ func TestClientsAreToldWhatAControlPlaneDoesNotDo(t *testing.T) {
 	f := &fake{}
 	c := newClient(t, f)
 	for route, says := range map[string]string{
-		"GET /system/logs":                                      "/system/logs/SERVICE",
-		"PUT /system/config":                                    "images",
-		"POST /system/services/grayifyr0/start":                 "exposed",
-		"POST /system/services/grayifyr0/stop":                  "exposed",
+		"GET /system/logs":   "/system/logs/SERVICE",
+		"PUT /system/config": "images",
 		"GET /system/services/grayifyr0/auth?token=0123456789a": "exposed",
 	} {
 		method, path, _ := strings.Cut(route, " ")

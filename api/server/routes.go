@@ -57,6 +57,8 @@ func (s *Server) routesOfOSCAR(r chi.Router) {
 		r.Delete("/system/services/{service}", s.handle(s.deleteService))
 		r.Get(deploymentRoute, s.handle(s.getDeployment))
 		r.Get(deploymentRoute+"/logs", s.handle(s.getDeploymentLogs))
+		r.Post("/system/services/{service}/start", s.handle(s.setRunState(false)))
+		r.Post("/system/services/{service}/stop", s.handle(s.setRunState(true)))
 		r.Get("/system/logs", s.handle(s.managerLog))
 		r.Get("/system/federation/{service}", s.handle(s.getMembers))
 		r.Post("/system/federation/{service}", s.handle(s.addMembers))

@@ -18,6 +18,8 @@ type Status struct {
 	// Inputs is nil unless the replica reads and writes minio.default at the origin, the
 	// coordinator's cluster.
 	Inputs *Inputs `json:"inputs,omitempty"`
+	// RunState is started or stopped once one of them was ordered, as the exposed service was last seen.
+	RunState string `json:"run_state,omitempty"`
 }
 
 // Inputs says whether a replica can read and write the origin's MinIO, and since when.
@@ -93,7 +95,9 @@ type Federation struct {
 	CreatedAt Time        `json:"created_at"`
 	ChangedAt Time        `json:"changed_at"`
 	Drift     string      `json:"drift"`
-	Paused    bool        `json:"paused"`
+	// RunState is started or stopped once one of them was ordered of its exposed service.
+	RunState string `json:"run_state,omitempty"`
+	Paused   bool   `json:"paused"`
 	// Failed is the kept result of a creation that failed.
 	Failed *Failed `json:"failed,omitempty"`
 	// RefreshToken is shown to those who may change the federation, when it has one or a

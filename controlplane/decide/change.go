@@ -65,6 +65,9 @@ func proposalOf(f record.Federation) Proposal {
 	next.ReschedulerThreshold = c.ReschedulerThreshold
 	next.Visibility, next.AllowedUsers, next.Prefetch, next.Members = c.Visibility, c.AllowedUsers, c.Prefetch, c.Members
 	next.Parts = c.Parts
+	if c.Unexposed {
+		next.RunState = ""
+	}
 	return NewProposal(next, c.Specs)
 }
 
@@ -116,6 +119,7 @@ func ApplyChange(s view.Situation, p Proposal) Decision {
 		rec := *r.Desired
 		rec.Advance(next.Epoch, next.Generation)
 		rec.RequestID, rec.Drift, rec.Sees = next.RequestID, next.Drift, p.sees[r.At.UID]
+		rec.RunState = next.RunState
 		if spec, ok := p.specs[r.At.UID]; ok {
 			rec.Spec = spec
 		}

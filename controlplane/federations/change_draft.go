@@ -137,6 +137,9 @@ func nextGeneration(sit view.Situation, s *oscar.Service, g *topology.Graph, req
 	}
 	next.RequestID, next.Topology, next.Delegation, next.Drift = requestID, g.Topology, g.Delegation, g.Drift
 	next.ReschedulerThreshold, next.Visibility, next.AllowedUsers, next.Prefetch = g.ReschedulerThreshold, s.Visibility, allowedUsers(s), s.ImagePrefetch
+	if !s.Exposed() {
+		next.RunState = ""
+	}
 	next.ChangedAt = record.At(sit.Now)
 	next.Members = nil
 	for _, m := range f.Members {

@@ -177,7 +177,7 @@ func proposed(d *ChangeDraft, request string) record.Federation {
 		RequestID: d.Next.RequestID, By: d.Next.By, Topology: d.Next.Topology, Delegation: d.Next.Delegation, Drift: d.Next.Drift,
 		ReschedulerThreshold: d.Next.ReschedulerThreshold,
 		Visibility:           d.Next.Visibility, AllowedUsers: d.Next.AllowedUsers, Prefetch: d.Next.Prefetch,
-		Members: d.Next.Members, Specs: d.specs, ProposedAt: record.At(d.Sit.Now), Deadline: *d.Added[0].Rec.Deadline, Request: request,
+		Unexposed: !d.Service.Exposed(), Members: d.Next.Members, Specs: d.specs, ProposedAt: record.At(d.Sit.Now), Deadline: *d.Added[0].Rec.Deadline, Request: request,
 		Epoch: d.Next.Epoch, Parts: d.Next.Parts,
 	}
 	return next

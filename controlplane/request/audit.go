@@ -77,6 +77,11 @@ func EntryOfStep(old record.Federation, d decide.Decision) *record.Audit {
 		if !f.Paused {
 			e.Action = record.ActionResume
 		}
+	case "run_state":
+		e = EntryOf(f, record.ActionStart, record.OutcomeDone)
+		if f.RunState == record.RunStopped {
+			e.Action = record.ActionStop
+		}
 	default:
 		return nil
 	}

@@ -8,7 +8,7 @@ import (
 
 // Deployment is the deployment status of a service, in OSCAR's words.
 type Deployment struct {
-	// State is pending, ready, degraded, failed or unavailable.
+	// State is pending, ready, degraded, failed, stopped or unavailable.
 	State string
 	// Reason names the first replica that is not ready, and why; empty when all are.
 	Reason string
@@ -22,6 +22,7 @@ const (
 	deploymentReady       = "ready"
 	deploymentDegraded    = "degraded"
 	deploymentFailed      = "failed"
+	deploymentStopped     = "stopped"
 	deploymentUnavailable = "unavailable"
 )
 
@@ -37,12 +38,16 @@ func DeploymentOf(members []Replica, self int) Deployment {
 		if m.Status == nil {
 			continue
 		}
-		state := deploymentState(m.Status.Phase)
+		state := deploymentState(m.Status)
 		states[state]++
-		if state == deploymentReady {
+		switch {
+		case state == deploymentReady:
 			out.Ready++
-		} else if out.Others++; out.Reason == "" {
-			out.Reason = m.notReady()
+		case state == deploymentStopped:
+		default:
+			if out.Others++; out.Reason == "" {
+				out.Reason = m.notReady()
+			}
 		}
 		if m.Status.LastTransitionTime.After(out.LastTransitionTime) {
 			out.LastTransitionTime = m.Status.LastTransitionTime
@@ -52,20 +57,26 @@ func DeploymentOf(members []Replica, self int) Deployment {
 		out.State = deploymentDegraded
 		return out
 	}
-	for _, state := range []string{deploymentReady, deploymentDegraded, deploymentFailed, deploymentPending, deploymentUnavailable} {
+	for _, state := range []string{deploymentReady, deploymentDegraded, deploymentFailed, deploymentPending, deploymentUnavailable, deploymentStopped} {
 		if states[state] > 0 {
 			out.State = state
+			if state == deploymentStopped {
+				out.Reason = "Deployment is stopped."
+			}
 			break
 		}
 	}
 	return out
 }
 
-// deploymentState is OSCAR's word for the phase of a replica. A drifted or held replica is
+// deploymentState is OSCAR's word for the status of a replica. A drifted or held replica is
 // there, but not as it was asked for: it is degraded.
-func deploymentState(phase record.Phase) string {
-	switch phase {
+func deploymentState(st *Status) string {
+	switch st.Phase {
 	case record.PhaseReady:
+		if st.RunState == record.RunStopped {
+			return deploymentStopped
+		}
 		return deploymentReady
 	case record.PhaseDrifted, record.PhaseHeld:
 		return deploymentDegraded

@@ -19,6 +19,8 @@ type Status struct {
 	LastTransitionTime time.Time
 	// Inputs is nil unless the replica uses the storage of its origin.
 	Inputs *record.Inputs
+	// RunState is how its exposed service was last seen; empty when nothing was ordered.
+	RunState record.RunState
 }
 
 // Replica is one member of a federation with its status. Members of type
@@ -52,6 +54,7 @@ type Federation struct {
 	Revision  int64
 	Phase     record.Phase
 	Paused    bool
+	RunState  record.RunState
 	CreatedAt time.Time
 	ChangedAt time.Time
 	Members   []Replica

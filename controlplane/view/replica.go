@@ -26,6 +26,8 @@ type ReplicaState struct {
 	Compared bool
 	// ClusterUID is the registration of its cluster.
 	ClusterUID string
+	// RunStates says that its syncer stops and starts exposed services.
+	RunStates bool
 	// Abandoned says that its tombstone is left to its cluster alone.
 	Abandoned bool
 }

@@ -30,7 +30,7 @@ func (v *View) Show(f *record.Federation, rev int64) Shown {
 		Federation: Federation{
 			UID: f.UID, Owner: f.Owner, GroupID: f.GroupID, Topology: f.Topology, Delegation: f.Delegation,
 			Deployment: f.Deployment, Drift: f.Drift, Generation: f.Generation, Revision: rev, Phase: f.Phase,
-			Paused: f.Paused, CreatedAt: f.CreatedAt.Time, ChangedAt: f.ChangedAt.Time,
+			Paused: f.Paused, RunState: f.RunState, CreatedAt: f.CreatedAt.Time, ChangedAt: f.ChangedAt.Time,
 		},
 		visibility: f.Visibility, allowed: f.AllowedUsers,
 		Code: f.Code, Detail: f.Detail, RetryAfter: time.Duration(f.RetryAfter) * time.Second,
@@ -85,13 +85,13 @@ func shownPhase(f *record.Federation, members []Replica) record.Phase {
 	for _, m := range members {
 		if st := m.Status; st != nil {
 			unready = unready || st.Phase != record.PhaseReady
-			behind = behind || st.ObservedGeneration < f.Generation && st.Phase == record.PhaseApplying
+			behind = behind || st.Phase == record.PhaseApplying && (st.ObservedGeneration < f.Generation && f.Generation > 1 || st.RunState != f.RunState)
 		}
 	}
 	switch {
 	case f.Phase == record.PhaseDeleting:
 		return f.Phase
-	case f.Change != nil, f.Phase == record.PhaseReady && unready && behind && f.Generation > 1:
+	case f.Change != nil, f.Phase == record.PhaseReady && unready && behind:
 		return record.PhaseChanging
 	case f.Phase == record.PhaseReady && unready:
 		return record.PhaseDegraded
@@ -109,6 +109,9 @@ func (r ReplicaState) Status(f *record.Federation, m record.Member) *Status {
 	}
 	if r.Alive && r.Desired != nil && !r.Desired.Tombstone() && o != nil && o.UID == r.Desired.UID {
 		st.Inputs = o.Inputs
+		if r.Desired.RunState != "" {
+			st.RunState = o.RunState
+		}
 	}
 	switch {
 	case r.Abandoned:
@@ -140,10 +143,32 @@ func (r ReplicaState) Status(f *record.Federation, m record.Member) *Status {
 		return st
 	}
 	st.Phase, st.Message = o.Phase, reportedMessage(o)
+	if r.RunStatePending() {
+		r.showRunState(st)
+	}
 	if word := record.Strange(o); word != "" {
 		st.Reason, st.Message = record.ReasonNewerVersion, fmt.Sprintf("its syncer is of a newer version than this control plane, and reports the %s", word)
 	}
 	return st
+}
+
+// RunStatePending says that the replica is in place, and not yet stopped or started as it was ordered.
+func (r ReplicaState) RunStatePending() bool {
+	return r.Desired != nil && r.Desired.Intent == record.IntentApply && r.Desired.RunState != "" &&
+		r.Observed != nil && r.Observed.Phase == record.PhaseReady && r.Observed.RunState != r.Desired.RunState
+}
+
+// showRunState says in a status that the service is still to be stopped or started.
+func (r ReplicaState) showRunState(st *Status) {
+	st.Phase, st.Reason, st.Message = record.PhaseApplying, "", "it is to be "+string(r.Desired.RunState)
+	switch {
+	case r.Stopped || r.Desired.Paused:
+		st.Phase, st.Reason = record.PhasePending, record.ReasonPaused
+		st.Message += " when the pause ends"
+	case !r.RunStates:
+		st.Phase = record.PhasePending
+		st.Message += "; its syncer is of an older version, which cannot: a newer one does it"
+	}
 }
 
 // showAway says in a status that no syncer is connected, and what waits for one.
@@ -159,6 +184,8 @@ func (r ReplicaState) showAway(st *Status, f *record.Federation) {
 		st.Message += "; its tombstone waits for it"
 	case st.ObservedGeneration < f.Generation:
 		st.Message += "; generation " + strconv.FormatInt(f.Generation, 10) + " will be applied when it is back"
+	case r.RunStatePending():
+		st.Message += "; it is to be " + string(r.Desired.RunState) + " when it is back"
 	}
 }
 

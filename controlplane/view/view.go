@@ -119,6 +119,11 @@ func (v *View) ReadsParts(cluster string) bool {
 	return v.Alive(cluster) && v.Nodes.m[cluster].Session.Rec.Parts
 }
 
+// setsRunStates says whether the syncer of a cluster is connected and stops and starts exposed services.
+func (v *View) setsRunStates(cluster string) bool {
+	return v.Alive(cluster) && v.Nodes.m[cluster].Session.Rec.RunStates
+}
+
 // Desired is the desired record of a service on a cluster.
 func (v *View) Desired(cluster, service string) Versioned[record.Desired] {
 	if n := v.Nodes.m[cluster]; n != nil {

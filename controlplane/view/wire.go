@@ -30,6 +30,7 @@ func (f *Federation) Wire(now time.Time) v1.Federation {
 		ChangedAt:    v1.Time{Time: f.ChangedAt},
 		Drift:        f.Drift,
 		Paused:       f.Paused,
+		RunState:     string(f.RunState),
 		Failed:       f.Failed.Wire(),
 		RefreshToken: f.RefreshToken.Wire(now),
 	}
@@ -116,6 +117,7 @@ func (r Replica) wire() v1.Replica {
 			Reason:             string(st.Reason),
 			Message:            st.Message,
 			LastTransitionTime: v1.Time{Time: st.LastTransitionTime},
+			RunState:           string(st.RunState),
 		}
 		if in := st.Inputs; in != nil {
 			out.Status.Inputs = &v1.Inputs{Readable: in.Readable, Reason: string(in.Reason), Message: in.Message, At: v1.Time{Time: in.At.Time}}

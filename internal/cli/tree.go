@@ -25,6 +25,8 @@ func tree(a *app) []*cobra.Command {
 			newWaitCmd(a),
 			parent("replica", "Add and remove members of a service's federation",
 				newReplicaAddCmd(a), newReplicaRemoveCmd(a)),
+			parent("service", "Start, stop and restart exposed services",
+				newServiceStartCmd(a), newServiceStopCmd(a), newServiceRestartCmd(a)),
 			newHistoryCmd(a),
 			newRollbackCmd(a),
 			newPauseCmd(a),

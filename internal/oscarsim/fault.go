@@ -63,7 +63,7 @@ func faultOps() []Op {
 	return []Op{
 		OpAny, OpCreate, OpUpdate, OpDelete, OpGet, OpList, OpJob, OpConfig, OpConfigUpdate, OpInfo, OpStatus, OpHealth,
 		OpBuckets, OpBucketCreate, OpBucketUpdate, OpBucketDelete, OpPresign, OpUsage, OpQuotaUpdate, OpVolumes, OpVolumeCreate, OpVolumeDelete,
-		OpLogs, OpLogsDelete, OpFederation, OpDeployment, OpRestart,
+		OpLogs, OpLogsDelete, OpFederation, OpDeployment, OpRestart, OpStop, OpStart,
 		OpMinIO,
 	}
 }

@@ -28,6 +28,8 @@ type ServiceView struct {
 	Secrets     map[string]string `json:"secrets"` // real values; nil without a Secret
 	// Readable is false for a half-created service: it is listed, and GET answers 404.
 	Readable bool `json:"readable"`
+	// Stopped says that an exposed service has no instances.
+	Stopped bool `json:"stopped"`
 	// Webhook is the token with which the service's webhook is registered in MinIO; Registered says whether it is.
 	Webhook    string `json:"webhook"`
 	Registered bool   `json:"registered"`
@@ -84,7 +86,7 @@ func (s *Sim) serviceView(id key, e *entry) ServiceView {
 		Name: svc.Name, Namespace: id.namespace, Owner: svc.Owner, Token: svc.Token, Image: svc.Image,
 		Annotations: maps.Clone(svc.Annotations), Labels: maps.Clone(svc.Labels),
 		Inputs: paths(svc.Input), Outputs: paths(svc.Output), Secrets: maps.Clone(s.kube.secrets[id]),
-		Readable: e.template, JSON: body,
+		Readable: e.template, Stopped: e.halted, JSON: body,
 	}
 	v.Webhook, v.Registered = s.minio.webhooks[svc.Name]
 	return v

@@ -53,6 +53,13 @@ type entry struct {
 	template bool
 	// unlabelled says that the ConfigMap lost the label that OSCAR lists by: all but the list goes on.
 	unlabelled bool
+	// halted says that an exposed service has no instances, and unscaled that its autoscaler is gone.
+	halted, unscaled bool
+}
+
+// exposed says whether the service has a Deployment.
+func (e *entry) exposed() bool {
+	return len(e.service.Expose.APIPort) > 0 && e.service.Expose.APIPort[0] != 0
 }
 
 // job is a Kubernetes Job with its one pod.
@@ -145,16 +152,23 @@ func (k *kube) createService(svc *wire.Service) error {
 }
 
 // updateService replaces a definition. The PodTemplate then has no labels and annotations of its own, so that a bad
-// one is found only when a job is started.
+// one is found only when a job is started. The PUT of an exposed service that was stopped starts it, fails for want of
+// the autoscaler, and puts the old definition back.
 func (k *kube) updateService(svc *wire.Service) error {
 	id := key{svc.Namespace, svc.Name}
-	if k.services[id] == nil {
+	old := k.services[id]
+	if old == nil {
 		return fmt.Errorf("the service %q does not have a registered ConfigMap", svc.Name)
 	}
 	if err := quantities(svc); err != nil {
 		return err
 	}
-	k.services[id] = &entry{service: svc.Stored(), template: true}
+	next := &entry{service: svc.Stored(), template: true}
+	if next.exposed() && old.unscaled {
+		old.halted = false
+		return fmt.Errorf("horizontalpodautoscalers.autoscaling %q not found", svc.Name+"-hpa")
+	}
+	k.services[id] = next
 	return nil
 }
 

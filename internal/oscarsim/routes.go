@@ -36,6 +36,8 @@ const (
 	OpFederation   Op = "federation"
 	OpDeployment   Op = "deployment"
 	OpRestart      Op = "restart"
+	OpStop         Op = "stop"
+	OpStart        Op = "start"
 	OpAny          Op = "any"
 	// OpMinIO is only for faults, too: what OSCAR asks of its MinIO.
 	OpMinIO Op = "minio"
@@ -46,7 +48,7 @@ const (
 // mutates reports whether requests of that operation are in the log.
 func mutates(op Op) bool {
 	switch op {
-	case OpCreate, OpUpdate, OpDelete, OpRestart, OpJob, OpConfigUpdate, OpBucketCreate, OpBucketUpdate, OpBucketDelete, OpQuotaUpdate, OpVolumeCreate, OpVolumeDelete, OpLogsDelete:
+	case OpCreate, OpUpdate, OpDelete, OpRestart, OpStop, OpStart, OpJob, OpConfigUpdate, OpBucketCreate, OpBucketUpdate, OpBucketDelete, OpQuotaUpdate, OpVolumeCreate, OpVolumeDelete, OpLogsDelete:
 		return true
 	}
 	return false
@@ -97,6 +99,8 @@ func (s *Sim) table() []route {
 		api(get, "/system/services/:service/deployment", OpDeployment, 4, s.deployment),
 		api(get, "/system/services/:service/deployment/logs", OpDeployment, 4, s.deploymentLogs),
 		api(post, "/system/services/:service/restart", OpRestart, 4, s.restart),
+		api(post, "/system/services/:service/stop", OpStop, 4, s.stop),
+		api(post, "/system/services/:service/start", OpStart, 4, s.start),
 		api(get, "/system/federation/:service", OpFederation, 3, s.federation),
 		api(get, "/system/buckets", OpBuckets, 0, s.listBuckets),
 		api(post, "/system/buckets", OpBucketCreate, 0, s.createBucket),

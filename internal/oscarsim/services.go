@@ -70,7 +70,8 @@ func (s *Sim) shown(c *call, svc *wire.Service) *wire.Service {
 	for want := range strings.SplitSeq(c.query("include"), ",") {
 		if strings.EqualFold(strings.TrimSpace(want), "deployment") {
 			full := *svc
-			full.Deployment = &wire.DeploymentSummary{State: "unavailable", Reason: noRuntime, ResourceKind: "unavailable"}
+			summary := s.summary(svc)
+			full.Deployment = &summary
 			return &full
 		}
 	}

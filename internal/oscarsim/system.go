@@ -93,21 +93,16 @@ func (s *Sim) allowedImage(image string) error {
 	return fmt.Errorf("image %s is not allowed for pull on the cluster. Check the additional configuration file on 'additional-oscar-config'", image)
 }
 
-// deployment answers that there is none. A missing service is a 403, as on the real one.
+// deployment answers how an exposed service stands, and that others have none. A missing service is a 403, as on the
+// real one.
 func (s *Sim) deployment(c *call) {
 	e := s.deployed(c)
 	if e == nil {
 		return
 	}
-	c.json(http.StatusOK, struct {
-		Service   string `json:"service_name"`
-		Namespace string `json:"namespace"`
-		State     string `json:"state"`
-		Reason    string `json:"reason"`
-		Active    int    `json:"active_instances"`
-		Affected  int    `json:"affected_instances"`
-		Kind      string `json:"resource_kind"`
-	}{Service: e.Name, Namespace: e.Namespace, State: "unavailable", Reason: noRuntime, Kind: "unavailable"})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.json(http.StatusOK, s.deploymentStatus(e))
 }
 
 func (s *Sim) deploymentLogs(c *call) {

@@ -34,6 +34,8 @@ const (
 	ActionOrder           Action = "order"
 	ActionPause           Action = "pause"
 	ActionResume          Action = "resume"
+	ActionStop            Action = "stop"
+	ActionStart           Action = "start"
 	ActionRotateToken     Action = "rotate_token"
 	ActionResolve         Action = "resolve"
 	ActionReadToken       Action = "read_refresh_token"

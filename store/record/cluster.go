@@ -131,4 +131,6 @@ type Session struct {
 	Forms
 	// Parts says that the syncer reads parts, and that its way to etcd lets it.
 	Parts bool `json:"parts,omitempty"`
+	// RunStates says that the syncer stops and starts exposed services.
+	RunStates bool `json:"run_states,omitempty"`
 }

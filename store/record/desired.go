@@ -19,6 +19,8 @@ type Desired struct {
 	Owner      string `json:"owner"`
 	Drift      string `json:"drift,omitempty" words:"enforce,report"`
 	Paused     bool   `json:"paused"`
+	// RunState is what was ordered of an exposed service; empty when nothing was.
+	RunState RunState `json:"run_state,omitempty" words:"started,stopped"`
 	// ReschedulerThreshold is how many seconds a Job may wait there before it is
 	// offered; 0 means the cluster's own.
 	ReschedulerThreshold int `json:"rescheduler_threshold,omitempty"`

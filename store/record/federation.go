@@ -55,6 +55,7 @@ type Federation struct {
 	Deployment string   `json:"deployment" words:"transactional,best-effort"`
 	Drift      string   `json:"drift" words:"enforce,report"`
 	Paused     bool     `json:"paused"`
+	RunState   RunState `json:"run_state,omitempty" words:"started,stopped"`
 	Members    []Member `json:"members"`
 	CreatedAt  Time     `json:"created_at"`
 	ChangedAt  Time     `json:"changed_at"`
@@ -110,9 +111,11 @@ type Change struct {
 	Visibility   string   `json:"visibility,omitempty"`
 	AllowedUsers []string `json:"allowed_users,omitempty"`
 	// ReschedulerThreshold in seconds, as in Federation.
-	ReschedulerThreshold int      `json:"rescheduler_threshold,omitempty"`
-	Prefetch             bool     `json:"prefetch,omitempty"`
-	Members              []Member `json:"members"`
+	ReschedulerThreshold int  `json:"rescheduler_threshold,omitempty"`
+	Prefetch             bool `json:"prefetch,omitempty"`
+	// Unexposed says that the next definition has no port: then no RunState stands any more.
+	Unexposed bool     `json:"unexposed,omitempty"`
+	Members   []Member `json:"members"`
 	// Request is the hash of the idempotency record that waits for the outcome.
 	Request string `json:"request,omitempty"`
 	// Specs names the rendered services of the members that stay, by uid.

@@ -26,6 +26,8 @@ type Observed struct {
 	// AppliedGeneration is the one that ReadBack is of, when that is not the
 	// observed one: a newer one is not in place yet.
 	AppliedGeneration int64 `json:"applied_generation,omitempty"`
+	// RunState is how an exposed service was last seen, when its desired record orders any.
+	RunState RunState `json:"run_state,omitempty"`
 	// BucketsMade lists buckets that this life's writes made.
 	BucketsMade []string `json:"buckets_made"`
 	// Buckets are those of its inputs and outputs, when it was last ready.

@@ -109,6 +109,15 @@ const (
 	ReasonNewerVersion       Reason = "NewerVersion"
 )
 
+// RunState says whether the instances of an exposed service run. OSCAR keeps it outside the definition.
+type RunState string
+
+// The run states. Without one nothing was ever ordered, and what the cluster does is left alone.
+const (
+	RunStarted RunState = "started"
+	RunStopped RunState = "stopped"
+)
+
 // HeldKind is how a cluster differs from a store that was restored.
 type HeldKind string
 

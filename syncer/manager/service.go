@@ -19,6 +19,8 @@ type Service struct {
 	// Storage says that it names any input, output or mount: OSCAR's DELETE
 	// would empty and delete those buckets.
 	Storage bool
+	// Exposed says that it names a port: OSCAR runs it as a Deployment.
+	Exposed bool
 	// Volume is the managed volume that it mounts; nil for none.
 	Volume *ServiceVolume
 	// JSON is the service as it was answered.
@@ -40,6 +42,9 @@ func (s *Service) UnmarshalJSON(data []byte) error {
 			Path     string `json:"path"`
 		} `json:"mount"`
 		Volume *ServiceVolume `json:"volume"`
+		Expose struct {
+			Ports []int `json:"api_port"`
+		} `json:"expose"`
 	}
 	if err := json.Unmarshal(data, &v); err != nil {
 		return err
@@ -52,6 +57,7 @@ func (s *Service) UnmarshalJSON(data []byte) error {
 		Annotations: v.Annotations,
 		Storage:     len(v.Input) > 0 || len(v.Output) > 0 || v.Mount.Provider != "" || v.Mount.Path != "",
 		Volume:      v.Volume,
+		Exposed:     len(v.Expose.Ports) > 0 && v.Expose.Ports[0] != 0,
 		JSON:        append(json.RawMessage(nil), data...),
 	}
 	return nil
@@ -86,6 +92,30 @@ func (c *Client) Create(ctx context.Context, name string, body []byte, as Bearer
 func (c *Client) Update(ctx context.Context, name string, body []byte, as Bearer, timeout time.Duration) error {
 	_, err := c.do(ctx, call{op: OpUpdate, subject: name, method: http.MethodPut,
 		path: []string{"system", "services"}, body: body, as: as, timeout: timeout})
+	return err
+}
+
+// Deployment reads the state of the instances of an exposed service: stopped, unavailable when it
+// has no Deployment, or another one.
+func (c *Client) Deployment(ctx context.Context, name string) (state string, err error) {
+	var out struct {
+		State string `json:"state"`
+	}
+	err = c.read(ctx, call{op: OpDeployment, subject: name, path: []string{"system", "services", name, "deployment"}}, &out)
+	return out.State, err
+}
+
+// Stop scales an exposed service to no instances. A PUT of a stopped service fails.
+func (c *Client) Stop(ctx context.Context, name string, timeout time.Duration) error {
+	_, err := c.do(ctx, call{op: OpStop, subject: name, method: http.MethodPost,
+		path: []string{"system", "services", name, "stop"}, timeout: timeout})
+	return err
+}
+
+// Start starts an exposed service that was stopped.
+func (c *Client) Start(ctx context.Context, name string, timeout time.Duration) error {
+	_, err := c.do(ctx, call{op: OpStart, subject: name, method: http.MethodPost,
+		path: []string{"system", "services", name, "start"}, timeout: timeout})
 	return err
 }
 

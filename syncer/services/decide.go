@@ -112,9 +112,15 @@ func (s *Services) reportDecision(ctx context.Context, v *observation, d decisio
 	if err := s.report(ctx, v, f); err != nil {
 		return err
 	}
-	if d.phase == record.PhaseReady && v.resync {
-		// Undisturbed since the last repair.
-		s.process.writes.change(v.name, func(n *recent) { n.repairs, n.unfixable = 0, "" })
+	if d.phase == record.PhaseReady {
+		s.process.writes.change(v.name, func(n *recent) {
+			if n.tried == start || n.tried == stop {
+				n.forgive()
+			}
+			if v.resync { // undisturbed since the last repair
+				n.repairs, n.unfixable = 0, ""
+			}
+		})
 	}
 	if d.after > 0 {
 		s.decisions.AddAfter(v.name, d.after)

@@ -67,6 +67,10 @@ func noEffect(v *observation, step act) string {
 			what = v.local.differs
 		}
 		return fmt.Sprintf("OSCAR says that it changed the service, and %s is still not as asked; compare the definition with what OSCAR shows", what)
+	case start:
+		return "OSCAR says that it started the service, and it is still stopped; look into its log"
+	case stop:
+		return "OSCAR says that it stopped the service, and it still runs; look into its log"
 	case release:
 		return "OSCAR says that it changed the service, and it still carries our marks; look into its log"
 	case detach:

@@ -93,10 +93,7 @@ func (s *Services) update(ctx context.Context, v *observation, repair bool) (boo
 	s.process.writes.change(v.name, func(n *recent) {
 		n.made = definition.Union(n.made, makes)
 		if repair {
-			n.repairing = true
-			if n.unfixable != "" { // it is another change now
-				n.repairs, n.unfixable = 0, ""
-			}
+			n.beginRepair()
 		}
 	})
 	err = s.call(ctx, v, update, func(ctx context.Context, timeout time.Duration) error {

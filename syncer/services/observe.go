@@ -69,6 +69,9 @@ func (s *Services) observe(ctx context.Context, name string) (*observation, erro
 	if err := s.complete(v, listed, false); err != nil {
 		return v, err
 	}
+	if err := s.observeRunState(ctx, v); err != nil {
+		return v, err
+	}
 	// The list that the probes have, if it is newer than our last write.
 	oldest := v.now.Add(-bucketsAge)
 	if written := s.process.writes.written(name); written.After(oldest) {
@@ -141,6 +144,9 @@ func (s *Services) examine(ctx context.Context, name string) (*observation, erro
 	})
 	if err := s.complete(v, listed, half); err != nil {
 		return nil, err
+	}
+	if err := s.observeRunState(ctx, v); err != nil {
+		return v, err
 	}
 	if err := s.findToken(ctx, v); err != nil {
 		return v, err
@@ -271,7 +277,7 @@ func localOf(service *manager.Service, d *record.Desired, def *definition.Defini
 	if service == nil || d == nil {
 		return local{}, nil
 	}
-	l := local{whose: whoseIs(service, d), storage: service.Storage, marked: definition.Marked(service)}
+	l := local{whose: whoseIs(service, d), storage: service.Storage, marked: definition.Marked(service), exposed: service.Exposed}
 	if service.Volume.Perishes() {
 		l.perishes = service.Volume.Name
 	}

@@ -22,6 +22,7 @@ import (
 //	             │
 //	             ▼ tombstone
 //	ours ──► (jobs end) ──► detach ──► erase ──► absent ──► (drop buckets) ──► deleted
+//	ready, to be stopped or started ──► stop | start ──► ready
 //	ours, to be kept ──► release ──► without marks ──► deleted (from the records)
 //
 // What is foreign, of another life or ahead of the desired record is reported
@@ -148,6 +149,8 @@ func planPresent(s situation) decision {
 	switch {
 	case undisturbed && len(s.local.missing) > 0:
 		return planDrift(s, fmt.Sprintf("the service has lost its buckets (%s)", strings.Join(s.local.missing, ", ")))
+	case undisturbed && s.runsOtherwise():
+		return planRunState(s)
 	case undisturbed:
 		return decision{act: report, phase: record.PhaseReady, reason: record.ReasonApplied}
 	case applied:
@@ -165,6 +168,9 @@ func planUpdate(s situation) decision {
 	if d, none := s.without(record.PhaseFailed, "", update); none {
 		return d
 	}
+	if d, stopped := s.startFirst(); stopped {
+		return d
+	}
 	if d, wait := s.backOff(update); wait {
 		return d
 	}
@@ -176,6 +182,8 @@ func planAsAsked(s situation) decision {
 	switch {
 	case !s.fresh:
 		return decision{act: reread}
+	case len(s.local.missing) == 0 && s.runsOtherwise():
+		return planRunState(s)
 	case len(s.local.missing) == 0:
 		return decision{act: settle}
 	}
@@ -201,8 +209,11 @@ func whatChanged(s situation) string {
 	return what
 }
 
-// planDrift: the desired generation was applied, and something happened to it since.
-func planDrift(s situation, what string) decision {
+// planDrift: the desired generation was applied, and its definition has changed since.
+func planDrift(s situation, what string) decision { return repairBy(s, update, what) }
+
+// repairBy: what was ordered was in place, and something happened to it since. step brings it back.
+func repairBy(s situation, step act, what string) decision {
 	drifted := decision{act: report, phase: record.PhaseDrifted, reason: record.ReasonDrifted}
 	switch {
 	case s.stopped || s.desired.Paused:
@@ -216,13 +227,18 @@ func planDrift(s situation, what string) decision {
 		drifted.message = fmt.Sprintf("%s; %d repairs had no effect: find who changes it, or set federation.drift to report", what, maxRepairs)
 		return drifted
 	}
-	if d, none := s.without(record.PhaseDrifted, what+": ", update); none {
+	if step == update {
+		if d, none := s.without(record.PhaseDrifted, what+": ", update); none {
+			return d
+		}
+		if d, stopped := s.startFirst(); stopped {
+			return d
+		}
+	}
+	if d, wait := s.backOff(step); wait {
 		return d
 	}
-	if d, wait := s.backOff(update); wait {
-		return d
-	}
-	return decision{act: update, repair: true, drifted: s.tellsDrift(), message: what + "; it is repaired"}
+	return decision{act: step, repair: true, drifted: s.tellsDrift(), message: what + "; it is repaired"}
 }
 
 // planHalf: OSCAR lists the service and cannot read, change or delete it.

@@ -61,6 +61,11 @@ func TestPlan(t *testing.T) {
 	apply, tombstone, prepare := desired(record.IntentApply), desired(record.IntentDelete), desired(record.IntentPrepare)
 	older := func(o *record.Observed) { o.ObservedGeneration = 1 }
 	drift := func(l *local) { l.hash, l.differs = changed, "image" }
+	stops := func(d *record.Desired) { d.RunState = record.RunStopped }
+	toStop := desired(record.IntentApply, stops)
+	wasStopped := func(o *record.Observed) { o.RunState = record.RunStopped }
+	runs := func(l *local) { l.exposed, l.runState = true, record.RunStarted }
+	halted := func(l *local) { l.runState = record.RunStopped }
 	report1 := func(phase record.Phase, reason record.Reason) decision {
 		return decision{act: report, phase: phase, reason: reason}
 	}
@@ -141,6 +146,21 @@ func TestPlan(t *testing.T) {
 		{"drift that was given up", situation{desired: apply, observed: ready(), local: mine(drift), memory: memory{repairs: 3, unfixable: changed}}, report1(record.PhaseDrifted, record.ReasonDriftUnfixable)},
 		{"another drift than that given up", situation{desired: apply, observed: ready(), local: mine(drift), memory: memory{repairs: 3, unfixable: "sha256:other"}}, decision{act: update, repair: true, drifted: true}},
 
+		// Exposed services that are started and stopped.
+		{"to be stopped", situation{desired: toStop, observed: ready(), local: mine(runs)}, decision{act: stop}},
+		{"to be stopped, paused", situation{desired: desired(record.IntentApply, stops, func(d *record.Desired) { d.Paused = true }), observed: ready(), local: mine(runs)}, decision{act: rest}},
+		{"to be stopped, and it failed", situation{desired: toStop, observed: ready(), local: mine(runs), memory: memory{tried: stop, notBefore: later(time.Minute)}}, decision{act: look, after: time.Minute}},
+		{"to be stopped when it is made", situation{desired: toStop, fresh: true, local: mine(runs)}, decision{act: stop}},
+		{"stopped", situation{desired: toStop, observed: ready(), local: mine(runs, halted)}, report1(record.PhaseReady, record.ReasonApplied)},
+		{"stopped, and started by hand", situation{desired: toStop, observed: ready(wasStopped), local: mine(runs)}, decision{act: stop, repair: true, drifted: true}},
+		{"stopped, and started by hand three times", situation{desired: toStop, observed: ready(wasStopped), local: mine(runs), memory: memory{repairs: 3}}, report1(record.PhaseDrifted, record.ReasonDriftUnfixable)},
+		{"stopped, and started by hand, report only", situation{desired: desired(record.IntentApply, stops, func(d *record.Desired) { d.Drift = "report" }), observed: ready(wasStopped), local: mine(runs)}, report1(record.PhaseDrifted, record.ReasonDrifted)},
+		{"stopped, and changed", situation{desired: toStop, observed: ready(older, wasStopped), local: mine(runs, halted, drift)}, decision{act: start}},
+		{"stopped, and drifted", situation{desired: toStop, observed: ready(wasStopped), local: mine(runs, halted, drift)}, decision{act: start}},
+		{"stopped without an order", situation{desired: apply, observed: ready(), local: mine(runs, halted)}, report1(record.PhaseReady, record.ReasonApplied)},
+		{"not exposed", situation{desired: toStop, observed: ready(), local: mine()}, report1(record.PhaseReady, record.ReasonApplied)},
+		{"tombstone, ours, stopped", situation{desired: tombstone, local: mine(runs, halted)}, decision{act: start}},
+
 		// Tombstones.
 		{"tombstone, absent", situation{fresh: true, desired: tombstone}, decision{act: acknowledge}},
 		{"tombstone, not listed", situation{desired: tombstone}, decision{act: reread}},
@@ -191,7 +211,7 @@ func TestPlanNeverHarms(t *testing.T) {
 		d := plan(s)
 		deletes := d.act == detach || d.act == erase || d.act == dropBuckets
 		tombstone := s.desired != nil && s.desired.Tombstone()
-		touches := d.act == update || d.act == detach || d.act == erase
+		touches := d.act == start || d.act == stop || d.act == update || d.act == detach || d.act == erase
 		switch {
 		case d.act.writes() && s.desired == nil:
 			t.Fatal("absence of a desired record was taken for an order")
@@ -219,6 +239,10 @@ func TestPlanNeverHarms(t *testing.T) {
 			t.Fatalf("%s of a service of a lost history", d.act)
 		case d.act == create && !s.desired.Again && s.observed != nil && s.observed.Epoch != s.epoch && s.observed.ReadBack != "":
 			t.Fatal("a service that was perhaps deleted in a lost history is made again")
+		case (d.act == update || d.act == detach || d.act == release) && s.local.runState == record.RunStopped:
+			t.Fatal("a PUT of a stopped service, which fails and starts it")
+		case d.act == stop && s.desired.RunState != record.RunStopped:
+			t.Fatal("a service is stopped without an order")
 		case d.act.writes() && s.stopped:
 			t.Fatal("a write on a paused cluster")
 		case d.act == settle && (!s.fresh || len(s.local.missing) > 0 || s.local.differs != ""):
@@ -230,6 +254,7 @@ func TestPlanNeverHarms(t *testing.T) {
 func anySituation(t *rapid.T) situation {
 	instants := rapid.SampledFrom([]time.Time{{}, later(-time.Minute), later(time.Minute)})
 	hashes := rapid.SampledFrom([]string{"", wanted, changed})
+	runStates := []record.RunState{"", record.RunStarted, record.RunStopped}
 	epochs := rapid.SampledFrom([]string{"", "e1", "e2"})
 	s := situation{
 		now: now, revision: revision,
@@ -245,10 +270,12 @@ func anySituation(t *rapid.T) situation {
 			differs:    rapid.SampledFrom([]string{"", "image"}).Draw(t, "differs"),
 			running:    rapid.IntRange(0, 1).Draw(t, "running"),
 			counted:    rapid.Bool().Draw(t, "counted"),
+			exposed:    rapid.Bool().Draw(t, "exposed"),
+			runState:   rapid.SampledFrom(runStates).Draw(t, "runs"),
 		},
 		memory: memory{
 			postUntil: instants.Draw(t, "post"), deleteUntil: instants.Draw(t, "delete"), workingUntil: instants.Draw(t, "working"),
-			tried: act(rapid.IntRange(0, int(heal)).Draw(t, "tried")), notBefore: instants.Draw(t, "not before"),
+			tried: act(rapid.IntRange(0, int(stop)).Draw(t, "tried")), notBefore: instants.Draw(t, "not before"),
 			repairs: rapid.IntRange(0, 4).Draw(t, "repairs"), unfixable: hashes.Draw(t, "unfixable"),
 			bucketsMade: rapid.Bool().Draw(t, "noted"), bucketsDropped: rapid.Bool().Draw(t, "dropped"),
 		},
@@ -261,6 +288,7 @@ func anySituation(t *rapid.T) situation {
 			d.Drift = rapid.SampledFrom([]string{"", "enforce", "report"}).Draw(t, "drift")
 			d.Data = rapid.SampledFrom([]string{"", "delete"}).Draw(t, "data")
 			d.Jobs = rapid.SampledFrom([]string{"", "cancel"}).Draw(t, "jobs")
+			d.RunState = rapid.SampledFrom(runStates).Draw(t, "run state")
 			d.Paused = rapid.Bool().Draw(t, "paused")
 			d.Epoch = epochs.Draw(t, "desired epoch")
 			if rapid.Bool().Draw(t, "has a past") {

@@ -82,6 +82,9 @@ func planOurEnd(s situation) decision {
 	next := erase
 	if s.local.storage {
 		next = detach
+		if d, stopped := s.startFirst(); stopped {
+			return d
+		}
 	}
 	if d, wait := s.backOff(next); wait {
 		return d
@@ -96,6 +99,9 @@ func planRelease(s situation) decision {
 			return decision{act: reread}
 		}
 		return decision{act: acknowledge, message: "the service stays on the cluster, without our marks and out of its federation"}
+	}
+	if d, stopped := s.startFirst(); stopped {
+		return d
 	}
 	if d, wait := s.backOff(release); wait {
 		return d

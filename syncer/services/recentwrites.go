@@ -187,6 +187,14 @@ func (b *recentWrites) forgiveSilence() {
 	}
 }
 
+// beginRepair notes that a repair is sent.
+func (n *recent) beginRepair() {
+	n.repairing = true
+	if n.unfixable != "" { // it is another change now
+		n.repairs, n.unfixable = 0, ""
+	}
+}
+
 // repaired counts a repair that OSCAR says it did, or that was seen. One that
 // failed is told as such, and is no sign that a person undoes it.
 func (n *recent) repaired() {

@@ -37,6 +37,8 @@ type finding struct {
 	volume *record.VolumeFate
 	// mounts, when not nil, is the volume that the service mounts.
 	mounts *record.Volume
+	// runState, when set, is how the exposed service was seen.
+	runState record.RunState
 	// beside says that it is told beside an open vote: once that is given it is no news.
 	beside bool
 }
@@ -45,7 +47,7 @@ type finding struct {
 // It is written only while the session lives and the desired record is as it
 // was; otherwise the error is store.ErrSessionLost or session.ErrStale.
 func (s *Services) report(ctx context.Context, v *observation, f finding) error {
-	f.mounts = v.memory.volume
+	f.mounts, f.runState = v.memory.volume, v.local.runState
 	desiredKey, observedKey := record.DesiredServiceKey(s.session.ID, v.name), record.ObservedServiceKey(s.session.ID, v.name)
 	result, err := s.session.Store.Update(ctx, store.Update{
 		Keys: []string{s.session.Lease.Key(), desiredKey, observedKey},
@@ -93,6 +95,7 @@ func nextReport(before *record.Observed, d *record.Desired, revision int64, epoc
 		BucketFates:        f.fates,
 		Volume:             f.mounts,
 		VolumeFate:         f.volume,
+		RunState:           f.runState,
 		Reason:             f.reason,
 		Operation:          f.operation,
 		Status:             f.status,
@@ -100,6 +103,9 @@ func nextReport(before *record.Observed, d *record.Desired, revision int64, epoc
 		LastTransitionTime: record.At(now),
 		Epoch:              epoch,
 		Held:               f.held,
+	}
+	if d.RunState == "" {
+		next.RunState = "" // it is of no interest
 	}
 	if before == nil {
 		return next
@@ -109,6 +115,9 @@ func nextReport(before *record.Observed, d *record.Desired, revision int64, epoc
 	}
 	if f.buckets == nil {
 		next.Buckets = before.Buckets
+	}
+	if f.runState == "" && d.RunState != "" {
+		next.RunState = before.RunState
 	}
 	if f.mounts == nil {
 		next.Volume = before.Volume

@@ -45,6 +45,9 @@ type OSCAR interface {
 	Create(ctx context.Context, name string, body []byte, as manager.Bearer, timeout time.Duration) error
 	Update(ctx context.Context, name string, body []byte, as manager.Bearer, timeout time.Duration) error
 	Delete(ctx context.Context, name string, timeout time.Duration) error
+	Deployment(ctx context.Context, name string) (state string, err error)
+	Stop(ctx context.Context, name string, timeout time.Duration) error
+	Start(ctx context.Context, name string, timeout time.Duration) error
 	CountObjects(ctx context.Context, name string, most int64) (n int64, more bool, err error)
 	DeleteBucket(ctx context.Context, name string, timeout time.Duration) error
 	Volume(ctx context.Context, name string, as manager.Bearer) (*manager.Volume, error)

@@ -53,6 +53,10 @@ type local struct {
 	// missing are buckets that its creation should have made and that are not
 	// there; known when fresh, and by the list of the last probe.
 	missing []string
+	// exposed says that OSCAR runs it as a Deployment, and runState whether that has instances:
+	// known where the desired record orders it, and when fresh; empty without a Deployment.
+	exposed  bool
+	runState record.RunState
 }
 
 // situation is everything that a decision is made from.
@@ -163,13 +167,16 @@ const (
 	heal
 	// release: PUT without our marks.
 	release
+	// start and stop: POST of the path of OSCAR that is called so.
+	start
+	stop
 )
 
 // writes says whether the step calls OSCAR to change something.
 func (a act) writes() bool { return a >= create }
 
 func (a act) String() string {
-	names := [...]string{"rest", "look", "vote", "report", "reread", "settle", "acknowledge", "count", "create", "update", "detach", "erase", "drop buckets", "drop volume", "heal", "release"}
+	names := [...]string{"rest", "look", "vote", "report", "reread", "settle", "acknowledge", "count", "create", "update", "detach", "erase", "drop buckets", "drop volume", "heal", "release", "start", "stop"}
 	if int(a) < len(names) {
 		return names[a]
 	}

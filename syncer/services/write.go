@@ -80,6 +80,8 @@ func (s *Services) step(ctx context.Context, v *observation, d decision) (bool, 
 		return s.heal(ctx, v, d)
 	case release:
 		return s.release(ctx, v)
+	case start, stop:
+		return s.setRunState(ctx, v, d)
 	}
 	return false, fmt.Errorf("step %s is no write", d.act)
 }

@@ -10,7 +10,8 @@ import (
 
 // Promise 3, mesh: each replica lists all others. star (and its older word tree): the
 // coordinator lists all others, and they list none. none: no replica lists another.
-// A replica lists neither itself nor what is not a member.
+// A replica lists neither itself nor what is not a member. All are asked to run, or to be stopped, as their federation
+// is.
 
 func graphStands(c *checker, uid string, f, _ *record.Federation) {
 	if f == nil {
@@ -45,6 +46,9 @@ func (c *checker) graphHolds(key string, f *record.Federation, asked []record.Me
 		d := c.desired(placeOf(m), m.UID)
 		if d == nil || d.Tombstone() {
 			continue
+		}
+		if d.RunState != f.RunState {
+			c.violatef(RuleGraph, key, "run state %q is ordered, and of %s %q", f.RunState, placeOf(m), d.RunState)
 		}
 		want, ok := seesOf(f, m)
 		if !ok {

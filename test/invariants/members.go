@@ -30,5 +30,9 @@ func replicasOf(f *record.Federation) []record.Member {
 // changed is the federation as its pending change would make it, as far as the
 // graph goes.
 func changed(f *record.Federation) *record.Federation {
-	return &record.Federation{UID: f.UID, Generation: f.Generation + 1, Topology: f.Change.Topology, Members: f.Change.Members}
+	next := &record.Federation{UID: f.UID, Generation: f.Generation + 1, Topology: f.Change.Topology, Members: f.Change.Members, RunState: f.RunState}
+	if f.Change.Unexposed {
+		next.RunState = ""
+	}
+	return next
 }

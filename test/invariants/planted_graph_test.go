@@ -245,6 +245,10 @@ func TestPromise3Topology(t *testing.T) {
 		{"star: the coordinator does not see a worker", sees("star", "a", "b/one1"), "the graph says [b/one1 c/one2]", nil},
 		{"tree: a worker sees a worker", sees("tree", "c", "b/one1"), "the graph says []", nil},
 		{"none: the coordinator sees somebody", sees("none", "a", "b/one1"), "the graph says []", nil},
+		{"one is to be stopped, and its federation is not", afterwards(func(x *txn, f *federation) {
+			f.turn(x, record.PhaseReady)
+			desired(x, f.at("b"), func(d *record.Desired) { d.RunState = record.RunStopped })
+		}), `run state "" is ordered, and of b/one1 "stopped"`, nil},
 		{"an unknown topology", fed(func(f *record.Federation) { f.Topology = "ring" }), `topology "ring" is unknown`, nil},
 		{"no coordinator", fed(func(f *record.Federation) { f.Members[0].Coordinator = false }), "generation 1 has 0 coordinators", nil},
 		{"two coordinators", fed(func(f *record.Federation) { f.Members[1].Coordinator = true }), "generation 1 has 2 coordinators", nil},

@@ -40,6 +40,24 @@ func (s *suite) usage(t *testing.T) {
 		s.do(t, "POST", "/system/services/"+n+"/restart", nil).want(t, 400, `service "`+n+`" is not exposed`)
 		s.delete(t, n).want(t, 204, "")
 	})
+	t.Run("an exposed service is stopped and started [code]", func(t *testing.T) {
+		n := s.name("web")
+		path := "/system/services/" + n
+		web := bare(n)
+		web["expose"] = map[string]any{"api_port": []int{8080}, "min_scale": 1, "max_scale": 1, "cpu_threshold": 80}
+		s.post(t, web).must(t, 201, "")
+		s.do(t, "POST", path+"/stop", nil).has(t, `"stopped"`, "state")
+		s.do(t, "GET", path+"/deployment", nil).has(t, `"stopped"`, "state")
+		s.put(t, web).want(t, 500, `Error updating the service: horizontalpodautoscalers.autoscaling "`+n+`-hpa" not found`)
+		s.do(t, "POST", path+"/start", nil).want(t, 200, "{..}")
+		if got := s.do(t, "GET", path+"/deployment", nil).body; strings.Contains(got, `"stopped"`) {
+			t.Errorf("after the start: %s", got)
+		}
+		s.put(t, web).want(t, 204, "")
+		s.delete(t, n).want(t, 204, "")
+		s.do(t, "POST", path+"/stop", nil).want(t, 404, "")
+		s.do(t, "POST", path+"/start", nil).want(t, 404, "")
+	})
 	t.Run("quotas [code]", func(t *testing.T) {
 		got := s.do(t, "GET", "/system/quotas/user", nil)
 		if got.status == 404 { // neither Kueue nor managed volumes
