@@ -1,7 +1,6 @@
 package share
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -32,17 +31,12 @@ type Slots struct {
 	// most is how many requests wait at most.
 	most int
 
-	mu       sync.Mutex
-	free     int
-	accounts map[string]*usage
-	// waiting are in the order in which they came.
+	mu   sync.Mutex
+	free int
+	held Held
+	// waiting are in the order in which they came, and waits how many of them each account has.
 	waiting []*waiter
-}
-
-// usage is what an account has.
-type usage struct {
-	held, waiting int
-	federations   map[string]int
+	waits   map[string]int
 }
 
 // waiter is a request that waits.
@@ -54,7 +48,7 @@ type waiter struct {
 
 // New makes n slots, for which at most so many requests wait.
 func New(n, waiting int) *Slots {
-	return &Slots{most: waiting, free: n, accounts: map[string]*usage{}}
+	return &Slots{most: waiting, free: n, waits: map[string]int{}}
 }
 
 // Take takes a slot, and waits for one for some time. It fails with ErrFull, or with the cause of ctx.
@@ -72,7 +66,7 @@ func (s *Slots) Take(ctx context.Context, t Tenant, wait time.Duration) (give fu
 	}
 	w := &waiter{tenant: t, answer: make(chan error, 1)}
 	s.waiting = append(s.waiting, w)
-	s.usage(t.Account).waiting++
+	s.waits[t.Account]++
 	s.mu.Unlock()
 
 	timer := time.NewTimer(wait)
@@ -110,11 +104,11 @@ func (s *Slots) space(t Tenant) bool {
 	}
 	longest, at := 0.0, -1
 	for i, w := range s.waiting {
-		if n := s.waits(w.tenant, 0); n >= longest {
+		if n := s.queued(w.tenant, 0); n >= longest {
 			longest, at = n, i
 		}
 	}
-	if at < 0 || s.waits(t, 1) >= longest {
+	if at < 0 || s.queued(t, 1) >= longest {
 		return false
 	}
 	w := s.waiting[at]
@@ -123,14 +117,10 @@ func (s *Slots) space(t Tenant) bool {
 	return true
 }
 
-// waits is how many requests of a tenant's account wait, with more of them, divided by its weight. It
+// queued is how many requests of a tenant's account wait, with more of them, divided by its weight. It
 // needs mu.
-func (s *Slots) waits(t Tenant, more int) float64 {
-	n := more
-	if u := s.accounts[t.Account]; u != nil {
-		n += u.waiting
-	}
-	return float64(n) / weight(t.Weights.Account)
+func (s *Slots) queued(t Tenant, more int) float64 {
+	return float64(s.waits[t.Account]+more) / weight(t.Weights.Account)
 }
 
 func (s *Slots) giver(t Tenant) func() {
@@ -138,12 +128,7 @@ func (s *Slots) giver(t Tenant) func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.free++
-		u := s.accounts[t.Account]
-		u.held--
-		if u.federations[t.Federation]--; u.federations[t.Federation] == 0 {
-			delete(u.federations, t.Federation)
-		}
-		s.forget(t.Account)
+		s.held.Add(t, -1)
 		s.serve()
 	})
 }
@@ -155,7 +140,7 @@ func (s *Slots) serve() {
 	}
 	next := 0
 	for i, w := range s.waiting {
-		if s.compare(w.tenant, s.waiting[next].tenant) < 0 {
+		if s.held.Compare(w.tenant, s.waiting[next].tenant) < 0 {
 			next = i
 		}
 	}
@@ -165,60 +150,24 @@ func (s *Slots) serve() {
 	w.answer <- nil
 }
 
-// compare orders tenants by their shares. It needs mu.
-func (s *Slots) compare(a, b Tenant) int {
-	return cmp.Or(
-		cmp.Compare(float64(s.usage(a.Account).held)/weight(a.Weights.Account), float64(s.usage(b.Account).held)/weight(b.Weights.Account)),
-		cmp.Compare(
-			float64(s.usage(a.Account).federations[a.Federation])/weight(a.Weights.Federation),
-			float64(s.usage(b.Account).federations[b.Federation])/weight(b.Weights.Federation),
-		),
-	)
-}
-
 // grant needs mu.
 func (s *Slots) grant(t Tenant) {
 	s.free--
-	u := s.usage(t.Account)
-	u.held++
-	u.federations[t.Federation]++
+	s.held.Add(t, 1)
 }
 
 // remove takes a waiter out of the list. It needs mu.
 func (s *Slots) remove(at int) {
 	account := s.waiting[at].tenant.Account
 	s.waiting = slices.Delete(s.waiting, at, at+1)
-	s.usage(account).waiting--
-	s.forget(account)
-}
-
-// usage needs mu.
-func (s *Slots) usage(account string) *usage {
-	u := s.accounts[account]
-	if u == nil {
-		u = &usage{federations: map[string]int{}}
-		s.accounts[account] = u
+	if s.waits[account]--; s.waits[account] == 0 {
+		delete(s.waits, account)
 	}
-	return u
-}
-
-// forget drops an account that has nothing any more. It needs mu.
-func (s *Slots) forget(account string) {
-	if u := s.accounts[account]; u.held == 0 && u.waiting == 0 {
-		delete(s.accounts, account)
-	}
-}
-
-func weight(w float64) float64 {
-	if w > 0 {
-		return w
-	}
-	return 1
 }
 
 // Idle says whether no slot is taken.
 func (s *Slots) Idle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.accounts) == 0
+	return s.held.Total() == 0 && len(s.waiting) == 0
 }

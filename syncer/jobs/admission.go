@@ -2,8 +2,8 @@ package jobs
 
 import (
 	"context"
-	"maps"
 
+	"github.com/oscarfed/oscarfed/internal/share"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -13,16 +13,27 @@ type admission struct {
 	// claimable and ready wait for a slot.
 	claimable, ready fairQueue
 	// claimed counts the reports that say so, posting the slots that are taken.
-	claimed, posting slots
+	claimed, posting share.Held
 	deleting         int
 }
+
+// mayClaim says whether a tenant may claim one more, beside what is claimed: only while its account
+// has fewer than are free. So there is always something of others that is claimed and can take the
+// next slot.
+func mayClaim(claimed *share.Held) func(share.Tenant) bool {
+	return func(t share.Tenant) bool { return claimed.Of(t.Account) < claimAhead-claimed.Total() }
+}
+
+// mayPost says whether a slot is free. An account alone has all of them, and another one's first
+// attempt gets the next that is given back: see share.Slots, where it is the same.
+func (j *Jobs) mayPost(share.Tenant) bool { return j.slots.posting.Total() < j.cfg.Posts }
 
 // admit takes those that wait, as far as there is room. Each is decided upon again. It
 // needs mu.
 func (j *Jobs) admit(ctx context.Context, s *clusterView, view *store.MirrorView, changes []*jobChange) []*jobChange {
-	claimed := slots{j.slots.claimed.taken, maps.Clone(j.slots.claimed.of)} // with what is claimed now
+	claimed := j.slots.claimed.Clone() // with what is claimed now
 	for {
-		a, more := j.pop(view, &j.slots.claimable, &claimed, claimAhead)
+		a, more := j.pop(view, &j.slots.claimable, &claimed, mayClaim(&claimed))
 		if !more {
 			break
 		}
@@ -34,11 +45,11 @@ func (j *Jobs) admit(ctx context.Context, s *clusterView, view *store.MirrorView
 			j.due.Add(a.key)
 			continue
 		}
-		claimed.add(a.tenant.owner, 1)
+		claimed.Add(a.tenant, 1)
 		changes = append(changes, j.change(s, a, decision))
 	}
 	for {
-		a, more := j.pop(view, &j.slots.ready, &j.slots.posting, j.cfg.Posts)
+		a, more := j.pop(view, &j.slots.ready, &j.slots.posting, j.mayPost)
 		if !more {
 			return changes
 		}
@@ -50,7 +61,7 @@ func (j *Jobs) admit(ctx context.Context, s *clusterView, view *store.MirrorView
 			j.due.Add(a.key)
 			continue
 		}
-		j.slots.posting.add(a.tenant.owner, 1)
+		j.slots.posting.Add(a.tenant, 1)
 		a.slot, a.memory.busy = true, true
 		assignment, revision := *a.assignment, a.revision
 		if decision.act == jobBegin {
@@ -63,8 +74,8 @@ func (j *Jobs) admit(ctx context.Context, s *clusterView, view *store.MirrorView
 
 // pop takes the next that may have a slot; nil when that is not asked for any more, false
 // when there is none.
-func (j *Jobs) pop(view *store.MirrorView, queue *fairQueue, slots *slots, all int) (*attempt, bool) {
-	key, ok := queue.next(func(owner string) bool { return slots.may(owner, all) })
+func (j *Jobs) pop(view *store.MirrorView, queue *fairQueue, held *share.Held, may func(share.Tenant) bool) (*attempt, bool) {
+	key, ok := queue.next(held, may)
 	if !ok {
 		return nil, false
 	}
@@ -80,13 +91,13 @@ func (j *Jobs) giveSlot(a *attempt) {
 	a.opened = nil
 	if a.slot {
 		a.slot = false
-		j.slots.posting.add(a.tenant.owner, -1)
+		j.slots.posting.Add(a.tenant, -1)
 	}
 }
 
 // countClaimed counts an attempt that is claimed, or counts it no more. It needs mu.
 func (j *Jobs) countClaimed(a *attempt, n int) {
 	if a.report != nil && a.report.State == record.JobClaimed {
-		j.slots.claimed.add(a.tenant.owner, n)
+		j.slots.claimed.Add(a.tenant, n)
 	}
 }

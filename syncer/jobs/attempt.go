@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/oscarfed/oscarfed/internal/share"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -15,7 +16,7 @@ type attempt struct {
 	number  int
 	service string
 	// tenant has its fair share of the slots.
-	tenant tenant
+	tenant share.Tenant
 	// assignment is as of revision; nil when it is gone.
 	assignment *record.Assignment
 	revision   int64
@@ -92,9 +93,9 @@ func (j *Jobs) refresh(view *store.MirrorView, key string) *attempt {
 		j.attempts[key] = a
 		service := j.serviceOf(a.service)
 		service.attempts[key] = a
-		a.tenant.federation = assignment.Federation
+		a.tenant.Federation = assignment.Federation
 		if desired := j.replicaIn(view, a.service).desired; desired != nil {
-			a.tenant.owner = desired.Owner
+			a.tenant.Account = desired.Owner
 		}
 		j.countClaimed(a, 1)
 		if a.open() {

@@ -14,7 +14,7 @@ import (
 // The limits of jobs.
 const (
 	// claimAhead is how many attempts are claimed and not yet submitted, at most; one owner
-	// has half of them. What is not claimed the control plane may still give to another cluster.
+	// has half of them, see mayClaim. What is not claimed the control plane may still give to another cluster.
 	claimAhead = 200
 	// batchSize is how many attempts are decided upon together.
 	batchSize = 4096

@@ -25,6 +25,10 @@ import (
 // inside: bench inside ADDRESS controlplane ARGUMENTS, bench inside ADDRESS etcd DIR QUOTA.
 const insideCommand = "inside"
 
+// insideProfile is the variable of the environment that names a file for a profile of the CPU, from
+// the start on.
+const insideProfile = "BENCH_INSIDE_PROFILE"
+
 // serveInside runs another program in this process until it ends.
 func serveInside(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) < 2 {
@@ -36,7 +40,14 @@ func serveInside(ctx context.Context, args []string, stdout, stderr io.Writer) i
 		fmt.Fprintln(stderr, "bench inside:", err)
 		return 1
 	}
-	server := &http.Server{Handler: (&inside{}).handler(), ReadHeaderTimeout: time.Second}
+	look := &inside{}
+	if file := os.Getenv(insideProfile); file != "" {
+		if err := look.begin(file); err != nil {
+			fmt.Fprintln(stderr, "bench inside:", err)
+			return 1
+		}
+	}
+	server := &http.Server{Handler: look.handler(), ReadHeaderTimeout: time.Second}
 	go func() { _ = server.Serve(listener) }()
 	defer func() { _ = server.Close() }()
 	switch name, args := args[1], args[2:]; name {
@@ -165,6 +176,19 @@ func (r *Fleet) BeginProfile(to Profile, _ *None) error { return r.inside.begin(
 
 // EndProfile ends it, and writes one of the heap.
 func (r *Fleet) EndProfile(to Profile, _ *None) error { return r.inside.end(to.Heap) }
+
+// startProfiled starts the control plane, and profiles it until its API serves if that is asked for.
+func (w *bench) startProfiled(ctx context.Context, name string) (time.Duration, error) {
+	if w.profiles == "" {
+		return w.server.start(ctx)
+	}
+	took, err := w.server.start(ctx, insideProfile+"="+filepath.Join(w.profiles, name+".server.cpu"))
+	if err != nil {
+		return took, err
+	}
+	_, err = askInside(ctx, w.inside, "end", filepath.Join(w.profiles, name+".server.heap"))
+	return took, err
+}
 
 // profiled runs fn, and profiles server and fleet meanwhile if that is asked for: the files
 // NAME.server.cpu, NAME.server.heap, NAME.fleet.cpu and NAME.fleet.heap are for go tool pprof.

@@ -115,7 +115,8 @@ func (w *bench) withQueued(ctx context.Context, s *seeder, n int, template strin
 		return nil, err
 	}
 	var err error
-	if r.start, err = w.server.start(ctx); err != nil {
+	name := fmt.Sprintf("queued-%d", n)
+	if r.start, err = w.startProfiled(ctx, name+"-start"); err != nil {
 		return nil, err
 	}
 	started, err := w.server.usage()
@@ -133,7 +134,6 @@ func (w *bench) withQueued(ctx context.Context, s *seeder, n int, template strin
 	if _, err := w.eyes.settled(ctx, 2*time.Second); err != nil {
 		return nil, err
 	}
-	name := fmt.Sprintf("queued-%d", n)
 	if err := w.profiled(ctx, name+"-idle", func() error {
 		idle, err := w.idle(ctx, idleFor)
 		r.idle = idle.serverShare
@@ -298,16 +298,12 @@ func (w *bench) placing(ctx context.Context, n int) ([]string, error) {
 	if err := w.fleet.do("Room", queuedRoom); err != nil {
 		return nil, err
 	}
-	var first, last time.Time
 	jobs := map[string]bool{}
 	if err := w.profiled(ctx, "queued-placing", func() error {
 		return w.eyes.follow(ctx, func(e seen) bool {
 			ref := record.ParseKey(e.key)
-			if ref.Kind == record.KindAssignment && !e.deleted && !jobs[ref.Name] {
-				if first.IsZero() {
-					first = e.at
-				}
-				jobs[ref.Name], last = true, e.at
+			if ref.Kind == record.KindAssignment && !e.deleted {
+				jobs[ref.Name] = true
 			}
 			return len(jobs) == queuedRoom*queuedClusters
 		})
@@ -324,7 +320,7 @@ func (w *bench) placing(ctx context.Context, n int) ([]string, error) {
 	}
 	scans := max(after.count-before.count, 1)
 	return []string{
-		fmt.Sprint(len(jobs)), fmt.Sprint(n), fmt.Sprintf("%.0f/s", float64(len(jobs))/last.Sub(first).Seconds()), ms((now.cpu - was.cpu) / time.Duration(len(jobs))),
+		fmt.Sprint(len(jobs)), fmt.Sprint(n), ms((now.cpu - was.cpu) / time.Duration(len(jobs))),
 		fmt.Sprintf("%.0f", scans), fmt.Sprintf("%.0f", (after.classes-before.classes)/scans), ms(time.Duration((after.seconds - before.seconds) / scans * float64(time.Second))),
 	}, nil
 }
@@ -369,5 +365,5 @@ func (r *report) queued(federations int, runs []*queuedRun, placing []string) {
 		"cold start: floor", "cold start", "ratio", "its CPU", "CPU when idle", "classes a scan", "a scan", "POST of one more", "CPU of one more", "reads: floor", "reads of the API",
 	}, rows)
 	r.linef("")
-	r.table([]string{"room for", "of", "assigned", "CPU for each", "scans", "classes a scan", "a scan"}, [][]string{placing})
+	r.table([]string{"room for", "of", "CPU for each", "scans", "classes a scan", "a scan"}, [][]string{placing})
 }

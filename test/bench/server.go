@@ -83,8 +83,9 @@ func (s *server) passwordFile() string { return filepath.Join(s.dir, "password")
 
 func (s *server) endpoint() string { return "http://" + s.etcd }
 
-// start runs the binary and returns how long it took until its API served.
-func (s *server) start(ctx context.Context) (time.Duration, error) {
+// start runs the binary, with more in its environment, and returns how long it took until its API
+// served.
+func (s *server) start(ctx context.Context, env ...string) (time.Duration, error) {
 	began := time.Now()
 	var args []string
 	if s.inside != "" {
@@ -93,7 +94,7 @@ func (s *server) start(ctx context.Context) (time.Duration, error) {
 	if s.quota > 0 {
 		args = append(args, "--etcd-quota", strconv.FormatInt(s.quota, 10))
 	}
-	child, err := process.Run(process.Command{Path: s.binary, Args: append(args,
+	child, err := process.Run(process.Command{Path: s.binary, Env: env, Args: append(args,
 		"--listen", "127.0.0.1:0", "--metrics-listen", s.metrics, "--etcd-listen", s.etcd,
 		"--data-dir", s.dir, "--admin-user", user, "--admin-password-file", s.passwordFile(), "--rate-limit", "0", "--log-level", "error",
 		// A slow machine is to be measured, not refused.
