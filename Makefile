@@ -36,7 +36,7 @@ KUBE         := $(BUILD)/tools/kube-$(KUBE_VERSION)
 OPENID_VERSION := $(shell awk -F '"' '$$2 == "oidc-provider" { print $$4 }' test/openid/package.json)
 OPENID         := $(BUILD)/tools/openid-$(OPENID_VERSION)
 
-.PHONY: help build images demo demo-keep test kube openid lint fuzz bench contract proof proof-ha proof-jobs campaign campaign-coverage browser
+.PHONY: help build images demo demo-keep test kube openid lint fuzz bench contract proof proof-ha proof-jobs campaign campaign-coverage browser ui ui-check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,12 @@ openid: $(OPENID)/built ## install the OpenID provider that tests talk to, and N
 $(OPENID)/built: test/openid/package.json test/openid/package-lock.json
 	@tools/openid.sh $(@D)
 	@touch $@
+
+ui: ## build the web page into api/ui/dist, which is committed; needs npm
+	@tools/ui.sh
+
+ui-check: ## is api/ui/dist what its source gives? needs npm
+	@tools/ui.sh --check
 
 browser: ## find the Chromium that tests drive, and install it on Debian as root
 	@tools/browser.sh

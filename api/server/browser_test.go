@@ -165,6 +165,9 @@ func TestAnswersAreNoPages(t *testing.T) {
 	}
 	handler := newServer(t, f).Handler()
 	check := func(method, path string) {
+		if path == "/ui" || strings.HasPrefix(path, "/ui/") {
+			return // it is the page: its content is that of this build
+		}
 		h := send(handler, method, path, "application/json").Header()
 		if csp := h.Get("Content-Security-Policy"); !strings.HasPrefix(csp, "sandbox;") || len(h.Values("Content-Security-Policy")) != 1 ||
 			h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Cross-Origin-Resource-Policy") != "same-origin" {

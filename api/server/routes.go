@@ -21,6 +21,12 @@ func (s *Server) routes() chi.Router {
 	r.With(middleware.AsOSCAR, s.deadline, s.limits.Probe).Get("/health", s.health)
 	r.With(s.deadline, s.limits.Address).Get("/openapi.yaml", s.openAPI)
 	r.With(s.deadline, s.limits.Address).Get("/system/login", s.handle(s.getLogin))
+	r.Group(func(r chi.Router) {
+		r.Use(s.deadline, s.limits.Address)
+		r.Get("/", s.front)
+		r.Get(uiRoute, s.handle(s.page))
+		r.Get(uiFileRoute, s.handle(s.pageFile))
+	})
 	s.routesOfOSCAR(r)
 	s.routesOfStreams(r)
 	r.With(s.ready, s.deadline, s.authenticateService, s.limits.Caller).Get(replicasRoute, s.handle(s.getReplicas))

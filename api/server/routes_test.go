@@ -38,7 +38,7 @@ func routes(t testing.TB) []string {
 
 // fill puts names into a pattern.
 func fill(pattern string) string {
-	return strings.NewReplacer("{service}", "svc", "{federation}", "fed", "{cluster}", "c1", "{job}", "j1", "{name}", "n1").Replace(pattern)
+	return strings.NewReplacer("{service}", "svc", "{federation}", "fed", "{cluster}", "c1", "{job}", "j1", "{name}", "n1", "{file}", "icon.svg").Replace(pattern)
 }
 
 func TestOpenAPIDescribesTheRouter(t *testing.T) {
@@ -76,11 +76,11 @@ func TestOpenAPIDescribesTheRouter(t *testing.T) {
 	}
 }
 
-// openRoutes need no credentials: three are for everybody, and at the others a syncer proves
+// openRoutes need no credentials: some are for everybody, and at the others a syncer proves
 // who it is by a token, by the signature of its request, or by what it has opened.
 func openRoutes() []string {
 	return []string{
-		"GET /health", "GET /openapi.yaml", "GET /system/login",
+		"GET /health", "GET /openapi.yaml", "GET /system/login", "GET /", "GET /ui", "GET /ui/{file}",
 		"POST /system/join", "POST /system/join/challenge", "POST /system/join/renew",
 		"POST /system/relay/challenge", "GET /system/relay",
 	}
@@ -293,7 +293,7 @@ func TestNothingIsAnsweredBeforeTheControlPlaneIsReady(t *testing.T) {
 	walked := 0
 	for _, route := range routes(t) {
 		method, pattern, _ := strings.Cut(route, " ")
-		if pattern == "/health" || pattern == "/openapi.yaml" {
+		if slices.Contains([]string{"/health", "/openapi.yaml", "/", "/ui", "/ui/{file}"}, pattern) {
 			continue
 		}
 		walked++

@@ -1,0 +1,132 @@
+package server
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/server/respond"
+	"github.com/oscarfed/oscarfed/api/ui"
+)
+
+const (
+	uiRoute     = "/ui"
+	uiFileRoute = "/ui/{file}"
+)
+
+// pagePolicy lets the page load its own files and call its own origin, and nothing else: no inline
+// script or style, no frame, and no text that becomes markup (Trusted Types).
+const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+
+// pageFile is one file of the page, ready to be sent.
+type pageFile struct {
+	body, compressed []byte
+	kind, tag        string
+	// forever says that its name changes with its content.
+	forever bool
+}
+
+// pageFiles are compressed once in the life of a process.
+var pageFiles = sync.OnceValues(func() (map[string]pageFile, error) {
+	raw, err := ui.Files()
+	if err != nil {
+		return nil, err
+	}
+	files := make(map[string]pageFile, len(raw))
+	for name, body := range raw {
+		compressed, err := compress(body)
+		if err != nil {
+			return nil, err
+		}
+		hash := sha256.Sum256(body)
+		files[name] = pageFile{
+			body: body, compressed: compressed, kind: pageType(name), tag: hex.EncodeToString(hash[:12]),
+			forever: name != ui.Index && name != ui.Icon,
+		}
+	}
+	return files, nil
+})
+
+func compress(body []byte) ([]byte, error) {
+	var out bytes.Buffer
+	z, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := z.Write(body); err != nil {
+		return nil, err
+	}
+	err = z.Close()
+	return out.Bytes(), err
+}
+
+// pageType is the media type of a file, which does not depend on what the machine knows of types.
+func pageType(name string) string {
+	switch path.Ext(name) {
+	case ".html":
+		return "text/html; charset=utf-8"
+	case ".js":
+		return "text/javascript; charset=utf-8"
+	case ".css":
+		return "text/css; charset=utf-8"
+	case ".svg":
+		return "image/svg+xml"
+	}
+	return "application/octet-stream"
+}
+
+// front answers GET /: a browser is led to the page. Other clients are told what an OSCAR tells them.
+func (s *Server) front(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Vary", "Accept")
+	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		s.notFound(w, r)
+		return
+	}
+	w.Header().Set("Location", uiRoute)
+	w.WriteHeader(http.StatusFound)
+}
+
+// page answers GET /ui.
+func (s *Server) page(w http.ResponseWriter, r *http.Request) error { return s.servePage(w, r, ui.Index) }
+
+// pageFile answers GET /ui/{file}.
+func (s *Server) pageFile(w http.ResponseWriter, r *http.Request) error {
+	return s.servePage(w, r, pathParam(r, "file"))
+}
+
+func (s *Server) servePage(w http.ResponseWriter, r *http.Request, name string) error {
+	files, err := pageFiles()
+	if err != nil {
+		return err
+	}
+	file, ok := files[name]
+	if !ok {
+		respond.Text(w, http.StatusNotFound, "404 page not found")
+		return nil
+	}
+	h := w.Header()
+	h.Set("Content-Security-Policy", pagePolicy)
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Content-Type", file.kind)
+	h.Set("Vary", "Accept-Encoding")
+	h.Set("Cache-Control", "no-cache")
+	if file.forever {
+		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	body, tag := file.body, file.tag
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		h.Set("Content-Encoding", "gzip")
+		body, tag = file.compressed, tag+"-gzip"
+	}
+	h.Set("ETag", `"`+tag+`"`)
+	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(body))
+	return nil
+}

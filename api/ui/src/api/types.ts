@@ -1,0 +1,30 @@
+import type { components } from "./schema";
+
+type Schemas = components["schemas"];
+
+export type Federation = Schemas["Federation"];
+export type Replica = Schemas["Replica"];
+export type ClusterSummary = Schemas["ClusterSummary"];
+export type FullCluster = Schemas["Cluster"];
+export type Cluster = ClusterSummary | FullCluster;
+export type Info = Schemas["Info"];
+export type SystemStatus = Schemas["SystemStatus"];
+export type Capacity = SystemStatus["clusters"][number];
+export type Job = Schemas["Job"];
+export type Jobs = Schemas["Jobs"];
+export type JobState = Schemas["JobState"];
+export type JobExplanation = Schemas["JobExplanation"];
+export type JobDecision = Schemas["JobDecision"];
+export type Generation = Schemas["Generation"];
+export type Plan = Schemas["Plan"];
+export type Usage = Schemas["Usage"];
+export type AuditEntry = Schemas["AuditEntry"];
+export type JoinToken = Schemas["JoinToken"];
+export type Problem = Schemas["Problem"];
+export type Change = Schemas["Event"];
+export type Bookmark = Schemas["Bookmark"];
+
+/** isFull says whether a cluster is told as the administrator sees it. */
+export function isFull(c: Cluster): c is FullCluster {
+  return "uid" in c;
+}

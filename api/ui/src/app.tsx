@@ -1,0 +1,120 @@
+import { useComputed } from "@preact/signals";
+import type { ComponentChildren, FunctionComponent } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import { ClusterView } from "./clusters/cluster";
+import { Clusters } from "./clusters/clusters";
+import { connection, loaded } from "./live/store";
+import { follow } from "./live/stream";
+import { Overview } from "./overview/overview";
+import { Ago } from "./parts/time";
+import { Empty, Loading, Page } from "./parts/parts";
+import { route, to } from "./route";
+import { Login } from "./session/login";
+import { loggedIn, logOut, session } from "./session/session";
+
+interface View {
+  name: string;
+  /** menu is its word in the navigation; without it, it is reached from others. */
+  menu?: string;
+  shows: (path: string[]) => boolean;
+  view: FunctionComponent<{ path: string[] }>;
+}
+
+const views: View[] = [
+  { name: "", menu: "Overview", shows: (p) => p.length === 0, view: Overview },
+  { name: "clusters", menu: "Clusters", shows: (p) => p.length === 1, view: Clusters },
+  { name: "clusters", shows: (p) => p.length === 2, view: ({ path }) => <ClusterView id={path[1] ?? ""} /> },
+];
+
+export function App() {
+  if (!loggedIn.value) return <Login />;
+  return <Shell />;
+}
+
+function Shell() {
+  useEffect(() => {
+    const stop = new AbortController();
+    void follow(stop.signal);
+    return () => stop.abort();
+  }, []);
+  const path = route.value.path;
+  const at = path.join("/");
+  const content = useRef<HTMLElement>(null);
+  const before = useRef(at);
+  useEffect(() => {
+    if (before.current === at) return;
+    before.current = at;
+    content.current?.querySelector("h1")?.focus({ preventScroll: true });
+    window.scrollTo(0, 0);
+  }, [at]);
+  const found = views.find((v) => v.name === (path[0] ?? "") && v.shows(path));
+  return (
+    <div class="shell">
+      <a class="skip" href="#content" onClick={(e) => { e.preventDefault(); content.current?.querySelector("h1")?.focus(); }}>
+        Skip to the content
+      </a>
+      <header class="side">
+        <a class="brand" href={to()}><Logo /><span>oscarfed</span></a>
+        <nav class="menu" aria-label="Views">
+          {views.filter((v) => v.menu).map((v) => (
+            <a key={v.name} href={v.name ? to(v.name) : to()} aria-current={v.name === (path[0] ?? "") ? "page" : undefined}>{v.menu}</a>
+          ))}
+        </nav>
+        <div class="side-foot">
+          <Connected />
+          <Account />
+        </div>
+      </header>
+      <main id="content" ref={content}>
+        <Lost />
+        {found ? <Ready>{<found.view path={path} />}</Ready> : (
+          <Page title="Not found">
+            <Empty title="There is no such view."><a href={to()}>Go to the overview</a></Empty>
+          </Page>
+        )}
+      </main>
+    </div>
+  );
+}
+
+/** Ready shows a view when the first state was told. */
+function Ready({ children }: { children: ComponentChildren }) {
+  if (loaded.value) return <>{children}</>;
+  return <Page title="Federation"><Loading what="what you may see" /></Page>;
+}
+
+function Connected() {
+  const state = useComputed(() => connection.value.state);
+  const text = { connecting: "Connecting", live: "Live", lost: "Connection lost" }[state.value];
+  return <p class={`connected ${state.value}`} role="status"><span class="dot" aria-hidden="true" />{text}</p>;
+}
+
+/** Lost says that what is shown may be old. */
+function Lost() {
+  const c = connection.value;
+  if (c.state !== "lost") return null;
+  return (
+    <div class="note warn lost" role="alert">
+      <p><strong>The connection was lost <Ago at={c.since} />.</strong> {c.why} What you see may be old; it is resumed by itself where it ended.</p>
+    </div>
+  );
+}
+
+function Account() {
+  return (
+    <div class="account">
+      <span class="who" title={session.value?.user}>{session.value?.user}</span>
+      <button type="button" class="button small" onClick={logOut}>Log out</button>
+    </div>
+  );
+}
+
+export function Logo() {
+  return (
+    <svg class="logo" viewBox="0 0 32 32" width="28" height="28" aria-hidden="true">
+      <rect width="32" height="32" rx="8" />
+      <path d="M16 16 8.5 9.5M16 16l8-5.5M16 16l-1 9" />
+      <circle cx="16" cy="16" r="4.5" /><circle cx="8" cy="9" r="3" /><circle cx="24.5" cy="10" r="3" /><circle cx="15" cy="25.5" r="3" />
+    </svg>
+  );
+}

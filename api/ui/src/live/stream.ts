@@ -1,0 +1,139 @@
+import { batch } from "@preact/signals";
+import { ApiError, message, query, send } from "../api/client";
+import type { Bookmark, Change, Problem } from "../api/types";
+import { apply, clear, connection, loaded } from "./store";
+import { events } from "./sse";
+
+/** silence is longer than two of the server's pings: a connection that says nothing is dead. */
+const silence = 40_000;
+/** gather is how long changes are collected before they are shown. */
+const gather = 60;
+const slowest = 10_000;
+
+/**
+ * follow keeps the store as the control plane tells it until stop. A connection that is lost is
+ * resumed at the last bookmark; when the server has forgotten that, everything is told again and
+ * replaces what is there, so that the page has no holes.
+ */
+export async function follow(stop: AbortSignal): Promise<void> {
+  let place: Bookmark | undefined;
+  let wait = 500;
+  while (!stop.aborted) {
+    let why = "The connection ended.";
+    try {
+      const read = await once(place, stop, (bookmark) => {
+        place = bookmark;
+        wait = 500;
+      });
+      if (read === "expired" && place) {
+        place = undefined;
+        continue;
+      }
+    } catch (err) {
+      if (stop.aborted) break;
+      if (err instanceof ApiError && err.status === 401) return;
+      if (place && err instanceof ApiError && err.status === 410) {
+        place = undefined;
+        continue;
+      }
+      why = message(err);
+      if (err instanceof ApiError) wait = Math.max(wait, err.retryAfter * 1000);
+    }
+    if (stop.aborted) break;
+    const before = connection.value;
+    connection.value = { state: "lost", since: before.state === "lost" ? before.since : new Date(), why };
+    await pause(wait * (0.75 + Math.random() / 2), stop);
+    wait = Math.min(wait * 2, slowest);
+  }
+  clear();
+}
+
+/** once reads one connection to its end. */
+async function once(from: Bookmark | undefined, stop: AbortSignal, marked: (b: Bookmark) => void): Promise<"ended" | "expired"> {
+  const cut = new AbortController();
+  const onStop = () => cut.abort();
+  stop.addEventListener("abort", onStop);
+  let watchdog = 0;
+  const restart = () => {
+    clearTimeout(watchdog);
+    watchdog = window.setTimeout(() => cut.abort(), silence);
+  };
+  const changes = new Gathered(from === undefined);
+  try {
+    restart();
+    const answer = await send(
+      `/system/watch${query({ kind: ["federation", "cluster"], epoch: from?.epoch })}`,
+      { headers: { Accept: "text/event-stream", ...(from ? { "Last-Event-ID": String(from.revision) } : {}) }, signal: cut.signal },
+    );
+    if (!answer.body) return "ended";
+    for await (const e of events(answer.body, restart)) {
+      if (e.name === "change") changes.add(JSON.parse(e.data) as Change);
+      else if (e.name === "bookmark") {
+        changes.whole();
+        marked(JSON.parse(e.data) as Bookmark);
+      } else if (e.name === "end") {
+        const problem = JSON.parse(e.data) as Problem;
+        if (problem.code === "expired") return "expired";
+        throw new ApiError(problem.status, problem.detail, problem, 0);
+      }
+    }
+    return "ended";
+  } catch (err) {
+    if (cut.signal.aborted && !stop.aborted) throw new Error("The control plane has said nothing for 40 s.");
+    throw err;
+  } finally {
+    changes.flush();
+    clearTimeout(watchdog);
+    stop.removeEventListener("abort", onStop);
+    cut.abort();
+  }
+}
+
+/** Gathered shows changes together, so that many at once are drawn once. */
+class Gathered {
+  private pending: Change[] = [];
+  private timer = 0;
+
+  /** The first state is shown when it was told whole. */
+  constructor(private fresh: boolean) {}
+
+  add(c: Change): void {
+    this.pending.push(c);
+    if (!this.fresh && this.timer === 0) this.timer = window.setTimeout(() => this.flush(), gather);
+  }
+
+  /** whole says that everything up to here was told. */
+  whole(): void {
+    const fresh = this.fresh;
+    if (!fresh) this.flush();
+    batch(() => {
+      if (fresh) apply(this.pending, true);
+      loaded.value = true;
+      if (connection.value.state !== "live") connection.value = { state: "live" };
+    });
+    if (fresh) this.pending = [];
+    this.fresh = false;
+  }
+
+  flush(): void {
+    clearTimeout(this.timer);
+    this.timer = 0;
+    if (this.fresh) return; // half of a state is none
+    apply(this.pending, false);
+    this.pending = [];
+  }
+}
+
+function pause(ms: number, stop: AbortSignal): Promise<void> {
+  return new Promise((done) => {
+    const end = () => {
+      clearTimeout(timer);
+      stop.removeEventListener("abort", end);
+      window.removeEventListener("online", end);
+      done();
+    };
+    const timer = setTimeout(end, ms);
+    stop.addEventListener("abort", end);
+    window.addEventListener("online", end);
+  });
+}
