@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"net/url"
 	"path"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/server/respond"
 	"github.com/oscarfed/oscarfed/api/ui"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 )
 
 const (
@@ -20,10 +22,20 @@ const (
 	uiFileRoute = "/ui/{file}"
 )
 
-// pagePolicy lets the page load its own files and call its own origin, and nothing else: no inline
-// script or style, no frame, and no text that becomes markup (Trusted Types).
-const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+// pagePolicy lets the page load its own files, and call its own origin and the issuers that people
+// log in at, and nothing else: no inline script or style, no frame, and no text that becomes markup
+// (Trusted Types).
+func pagePolicy(issuers []v1.LoginIssuer) string {
+	connect := "'self'"
+	for _, i := range issuers {
+		// The text of an issuer is an operator's, and must not be able to end the directive.
+		if u, err := url.Parse(i.Issuer); err == nil && i.ClientID != "" && u.Host != "" && !strings.ContainsAny(u.Host, ";, ") {
+			connect += " " + u.Scheme + "://" + u.Host
+		}
+	}
+	return "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src " + connect +
+		"; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+}
 
 // pageFile is one file of the page, ready to be sent.
 type pageFile struct {
@@ -94,7 +106,9 @@ func (s *Server) front(w http.ResponseWriter, r *http.Request) {
 }
 
 // page answers GET /ui.
-func (s *Server) page(w http.ResponseWriter, r *http.Request) error { return s.servePage(w, r, ui.Index) }
+func (s *Server) page(w http.ResponseWriter, r *http.Request) error {
+	return s.servePage(w, r, ui.Index)
+}
 
 // pageFile answers GET /ui/{file}.
 func (s *Server) pageFile(w http.ResponseWriter, r *http.Request) error {
@@ -112,7 +126,7 @@ func (s *Server) servePage(w http.ResponseWriter, r *http.Request, name string) 
 		return nil
 	}
 	h := w.Header()
-	h.Set("Content-Security-Policy", pagePolicy)
+	h.Set("Content-Security-Policy", pagePolicy(s.cfg.LoginIssuers))
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Content-Type", file.kind)

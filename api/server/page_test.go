@@ -10,7 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oscarfed/oscarfed/api/server"
 	"github.com/oscarfed/oscarfed/api/ui"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 )
 
 func TestThePageAndWhatItLoads(t *testing.T) {
@@ -109,5 +111,20 @@ func TestABrowserIsLedToThePage(t *testing.T) {
 		if resp := c.do("GET", path, "", "Authorization", ""); resp.StatusCode != 404 {
 			t.Errorf("%s: %d", path, resp.StatusCode)
 		}
+	}
+}
+
+// TestThePageMayCallItsIssuers: those that it can log in at, and no other host.
+func TestThePageMayCallItsIssuers(t *testing.T) {
+	c := newClient(t, &fake{}, func(cfg *server.Config) {
+		cfg.LoginIssuers = []v1.LoginIssuer{
+			{Issuer: "https://login.example.org:8443/realms/eu", ClientID: "oscarfed"},
+			{Issuer: "https://only-tokens.example.org"},
+			{Issuer: "https://evil.example.org;script-src *", ClientID: "x"},
+		}
+	})
+	policy := c.do("GET", "/ui", "", "Authorization", "").Header.Get("Content-Security-Policy")
+	if !strings.Contains(policy, "connect-src 'self' https://login.example.org:8443;") || strings.Contains(policy, "*") {
+		t.Errorf("the policy is %s", policy)
 	}
 }

@@ -10,7 +10,7 @@ import { Ago } from "./parts/time";
 import { Empty, Loading, Page } from "./parts/parts";
 import { route, to } from "./route";
 import { Login } from "./session/login";
-import { loggedIn, logOut, session } from "./session/session";
+import { loggedIn, logOut, me } from "./session/session";
 
 interface View {
   name: string;
@@ -103,7 +103,7 @@ function Lost() {
 function Account() {
   return (
     <div class="account">
-      <span class="who" title={session.value?.user}>{session.value?.user}</span>
+      <span class="who" title={me.value?.subject}><bdi>{me.value?.administrator ? "Administrator" : me.value?.name || me.value?.subject}</bdi></span>
       <button type="button" class="button small" onClick={logOut}>Log out</button>
     </div>
   );

@@ -64,7 +64,7 @@ function Facts({ c }: { c: Cluster }) {
           <>
             <dt>Address</dt><dd class="break">{full.endpoint}</dd>
             <dt>Seen</dt><dd>{full.alive ? "now" : <Ago at={full.last_seen} />}</dd>
-            <dt>Write queue</dt><dd>{duration(full.queue_s * 1000)}</dd>
+            <dt>Write queue</dt><dd>{full.queue_s > 0 ? duration(full.queue_s * 1000) : "empty"}</dd>
             <dt>Registered</dt><dd><Ago at={full.registered_at} /></dd>
             {full.joined && <><dt>Certificate until</dt><dd><Ago at={full.joined.valid_until} /></dd></>}
             <dt>Lets in</dt><dd>{full.allowed_groups.length > 0 ? full.allowed_groups.join(", ") : "everybody who is let in here"}</dd>

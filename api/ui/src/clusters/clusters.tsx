@@ -8,6 +8,7 @@ import { Card, Empty, Page } from "../parts/parts";
 import { State } from "../parts/state";
 import { Ago, duration } from "../parts/time";
 import { refine, route, to } from "../route";
+import { administrator } from "../session/session";
 import { CapacityBars } from "./capacity";
 import { Join } from "./join";
 
@@ -18,10 +19,8 @@ export function Clusters() {
   const wanted = (route.value.query.get("search") ?? "").toLowerCase();
   const all = clusterList.value;
   const shown = all.filter((c) => matches(c, wanted));
-  // Only the administrator is told the uid of a cluster, and only he may register one.
-  const administrator = all.some(isFull) || status.data?.clusters.length === 0;
   return (
-    <Page title="Clusters" actions={administrator && <button type="button" class="button primary" onClick={() => setJoining(true)}>Join a cluster</button>}>
+    <Page title="Clusters" actions={administrator.value && <button type="button" class="button primary" onClick={() => setJoining(true)}>Join a cluster</button>}>
       {all.length > 6 && (
         <div class="filters">
           <label class="search">

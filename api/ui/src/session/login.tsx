@@ -1,41 +1,47 @@
 import { useEffect, useState } from "preact/hooks";
-import { ApiError, message } from "../api/client";
-import type { Info } from "../api/types";
+import { message } from "../api/client";
 import { Logo } from "../app";
-import { basic, notice, session } from "./session";
+import { begin, finish, providers, type Provider } from "./oidc";
+import { basic, enter, notice } from "./session";
 
-/** Login asks for a password. It is tried once, and then kept by nothing but this page's memory. */
+/** Login offers the issuers, and a password. A password is kept by nothing but the page's memory. */
 export function Login() {
   const [user, setUser] = useState("");
   const [password, setPassword] = useState("");
   const [error, setError] = useState("");
   const [busy, setBusy] = useState(false);
-  useEffect(() => {
-    document.title = "Log in · oscarfed";
-  }, []);
-  const submit = async () => {
-    if (busy) return;
+  const [issuers, setIssuers] = useState<Provider[]>([]);
+  const run = async (what: () => Promise<void>) => {
     setBusy(true);
     setError("");
     try {
-      const header = basic(user, password);
-      const answer = await fetch("/system/info", { headers: { Authorization: header }, credentials: "omit", cache: "no-store", redirect: "error" });
-      if (answer.status === 401) throw new ApiError(401, "The control plane does not accept this name and password.", undefined, 0);
-      if (!answer.ok) throw new ApiError(answer.status, (await answer.text()).slice(0, 300), undefined, 0);
-      (await answer.json()) as Info;
-      notice.value = "";
-      session.value = { kind: "password", user, header };
+      await what();
     } catch (err) {
-      setError(err instanceof ApiError ? message(err) : "The control plane does not answer. Try again in a moment.");
-    } finally {
-      setBusy(false);
+      setError(message(err));
     }
+    setBusy(false);
   };
+  useEffect(() => {
+    document.title = "Log in · oscarfed";
+    void providers().then(setIssuers, () => undefined);
+    void run(async () => {
+      const grant = await finish();
+      if (grant) await enter({ kind: "token", grant });
+    });
+  }, []);
+  const submit = () => run(() => enter({ kind: "password", header: basic(user, password) }));
   return (
     <main class="login">
-      <form onSubmit={(e) => { e.preventDefault(); void submit(); }}>
+      <form onSubmit={(e) => { e.preventDefault(); if (!busy) void submit(); }}>
         <div class="login-head"><Logo /><h1>Log in to oscarfed</h1></div>
         {notice.value && <p class="note" role="status">{notice.value}</p>}
+        {error && <p class="note bad" role="alert">{error}</p>}
+        {issuers.map((p) => (
+          <button key={p.issuer} type="button" class="button primary" disabled={busy} onClick={() => void run(() => begin(p))}>
+            Log in at {new URL(p.issuer).host}
+          </button>
+        ))}
+        {issuers.length > 0 && <p class="or">or with a password</p>}
         <label>
           Name
           <input name="username" autocomplete="username" autocapitalize="none" spellcheck={false} required value={user} onInput={(e) => setUser(e.currentTarget.value)} />
@@ -44,9 +50,8 @@ export function Login() {
           Password
           <input name="password" type="password" autocomplete="current-password" required value={password} onInput={(e) => setPassword(e.currentTarget.value)} />
         </label>
-        {error && <p class="note bad" role="alert">{error}</p>}
-        <button type="submit" class="button primary" disabled={busy}>{busy ? "Logging in …" : "Log in"}</button>
-        <p class="muted small">The password stays in the memory of this page. A reload forgets it.</p>
+        <button type="submit" class={issuers.length > 0 ? "button" : "button primary"} disabled={busy}>{busy ? "Logging in …" : "Log in"}</button>
+        <p class="muted small">Passwords and tokens stay in the memory of this page. A reload forgets them.</p>
       </form>
     </main>
   );

@@ -1,3 +1,5 @@
+import type { LoginIssuer } from "../api/types";
+
 /** Provider is an issuer of access tokens with a public client, as the control plane names it. */
 export interface Provider {
   issuer: string;
@@ -46,6 +48,14 @@ async function discover(issuer: string): Promise<Discovery> {
 function secure(address: string): boolean {
   const url = new URL(address);
   return url.protocol === "https:" || (url.protocol === "http:" && ["127.0.0.1", "localhost", "[::1]"].includes(url.hostname));
+}
+
+/** providers are the issuers with a client for this page. */
+export async function providers(): Promise<Provider[]> {
+  const answer = await fetch("/system/login", { credentials: "omit", redirect: "error" });
+  if (!answer.ok) return [];
+  const { issuers } = (await answer.json()) as { issuers: LoginIssuer[] };
+  return issuers.flatMap((i) => (i.client_id ? [{ issuer: i.issuer, clientId: i.client_id, scopes: i.scopes ?? ["openid", "profile", "offline_access"] }] : []));
 }
 
 /** begin leads to the issuer (RFC 6749 4.1 with the proof key of RFC 7636). */

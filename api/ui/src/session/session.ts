@@ -1,16 +1,22 @@
 import { computed, signal } from "@preact/signals";
+import type { WhoAmI } from "../api/types";
 import { refresh, revoke, type Grant } from "./oidc";
 
 /**
  * Session says who uses the page. It is in the memory of the page alone: a reload, or the end of
  * the tab, forgets it.
  */
-export type Session = { kind: "password"; user: string; header: string } | { kind: "token"; user: string; grant: Grant };
+export type Session = { kind: "password"; header: string } | { kind: "token"; grant: Grant };
 
 export const session = signal<Session | undefined>(undefined);
 
 /** notice is what the login form says about how the last session ended. */
 export const notice = signal("");
+
+/** me is who the control plane takes the user for; undefined until it has answered. */
+export const me = signal<WhoAmI | undefined>(undefined);
+
+export const administrator = computed(() => me.value?.administrator === true);
 
 export const loggedIn = computed(() => session.value !== undefined);
 
@@ -51,13 +57,33 @@ export function basic(user: string, password: string): string {
 export function sessionEnded(): void {
   if (!session.peek()) return;
   session.value = undefined;
+  me.value = undefined;
   notice.value = "Your session has ended. Log in again.";
+}
+
+/** enter begins a session if the control plane accepts it. */
+export async function enter(s: Session): Promise<void> {
+  const header = s.kind === "password" ? s.header : `Bearer ${s.grant.accessToken}`;
+  let answer: Response;
+  try {
+    answer = await fetch("/system/whoami", { headers: { Authorization: header }, credentials: "omit", cache: "no-store", redirect: "error" });
+  } catch {
+    throw new Error("The control plane does not answer. Try again in a moment.");
+  }
+  if (answer.status === 401) {
+    throw new Error(s.kind === "password" ? "The control plane does not accept this name and password." : "The control plane does not accept the token of your issuer. Are you in a group that it lets in?");
+  }
+  if (!answer.ok) throw new Error(`The control plane answered ${answer.status}. Try again in a moment.`);
+  me.value = (await answer.json()) as WhoAmI;
+  notice.value = "";
+  session.value = s;
 }
 
 /** logOut forgets the session, and revokes its tokens where the issuer can. */
 export function logOut(): void {
   const s = session.peek();
   session.value = undefined;
+  me.value = undefined;
   notice.value = "";
   if (s?.kind === "token") void revoke(s.grant);
 }
