@@ -3,6 +3,8 @@ import type { ComponentChildren, FunctionComponent } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { ClusterView } from "./clusters/cluster";
 import { Clusters } from "./clusters/clusters";
+import { FederationView } from "./federations/federation";
+import { Federations } from "./federations/federations";
 import { connection, loaded } from "./live/store";
 import { follow } from "./live/stream";
 import { Overview } from "./overview/overview";
@@ -22,6 +24,8 @@ interface View {
 
 const views: View[] = [
   { name: "", menu: "Overview", shows: (p) => p.length === 0, view: Overview },
+  { name: "federations", menu: "Federations", shows: (p) => p.length === 1, view: Federations },
+  { name: "federations", shows: (p) => p.length === 2 || (p.length === 3 && p[2] === "definition"), view: ({ path }) => <FederationView key={path[1]} uid={path[1] ?? ""} tab={path[2] ?? ""} /> },
   { name: "clusters", menu: "Clusters", shows: (p) => p.length === 1, view: Clusters },
   { name: "clusters", shows: (p) => p.length === 2, view: ({ path }) => <ClusterView id={path[1] ?? ""} /> },
 ];

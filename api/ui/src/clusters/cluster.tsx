@@ -3,7 +3,7 @@ import { read, send } from "../api/client";
 import { usePoll } from "../api/poll";
 import { isFull, type Cluster, type FullCluster, type SystemStatus } from "../api/types";
 import { clusters, federationsOn, name } from "../live/store";
-import { clusterState, replicaTrouble } from "../live/trouble";
+import { clusterState, hintOf, replicaTrouble } from "../live/trouble";
 import { Card, Dialog, Empty, Page, useAction } from "../parts/parts";
 import { State } from "../parts/state";
 import { Ago, duration } from "../parts/time";
@@ -46,6 +46,7 @@ function Why({ c }: { c: Cluster }) {
       {state === "cordoned" && <p>Nothing new is placed here. What stands here is kept as desired.</p>}
       {state === "paused" && <p>Nothing is written to its OSCAR until it is resumed.</p>}
       {(full?.message || c.reason) && <p>{full?.message || c.reason}</p>}
+      {hintOf(c) && <p class="hint">{hintOf(c)}</p>}
       {full?.revoked && <p>{full.revoked.message}</p>}
       {full?.removal && <p>Being removed since <Ago at={full.removal.started_at} />. {full.removal.waits}</p>}
     </div>
@@ -87,7 +88,7 @@ function Services({ id }: { id: string }) {
             <tbody>
               {rows.map(({ f, r }) => (
                 <tr key={`${f.uid}/${r.service_name}`}>
-                  <th scope="row"><bdi>{r.service_name}</bdi>{name(f) !== r.service_name && <span class="muted"> of {name(f)}</span>}</th>
+                  <th scope="row"><a href={to("federations", f.uid)}><bdi>{r.service_name}</bdi></a>{name(f) !== r.service_name && <span class="muted"> of {name(f)}</span>}</th>
                   <td><State state={r.status?.phase ?? "pending"} /></td>
                   <td class="text">{replicaTrouble(r) ? r.status?.message || r.status?.reason : <span class="muted">–</span>}</td>
                   <td class="nowrap"><Ago at={r.status?.last_transition_time} /></td>

@@ -12,8 +12,16 @@ export interface Trouble {
   what: string;
   where: string;
   why: string;
+  /** hint is what to do; it may be empty. */
+  hint: string;
   since: string | null | undefined;
   href: string;
+}
+
+/** hintOf is what to do, as the control plane says it. */
+export function hintOf(of: object | undefined): string {
+  const hint = of && "hint" in of ? of.hint : undefined;
+  return typeof hint === "string" ? hint : "";
 }
 
 const broken = new Set(["refused", "failed", "wedged", "unreachable"]);
@@ -51,7 +59,7 @@ function ofFederation(f: Federation): Trouble[] {
     if (!tone || !r.status || (r.status.phase === "unreachable" && clusters.value.get(r.cluster_id)?.alive === false)) return [];
     const inputs = !broken.has(r.status.phase) && !odd.has(r.status.phase) ? r.status.inputs : undefined;
     return [{
-      key: `${f.uid}/${r.cluster_id}/${r.service_name}`, tone, href,
+      key: `${f.uid}/${r.cluster_id}/${r.service_name}`, tone, href, hint: hintOf(r.status),
       what: r.service_name,
       where: r.cluster_id,
       why: inputs ? inputs.message || inputs.reason || "its inputs cannot be read" : r.status.message || r.status.reason || r.status.phase,
@@ -69,7 +77,7 @@ function ofFederation(f: Federation): Trouble[] {
   if (!tone || !text || explained) return replicas;
   const cause = f.failed?.replicas.find((r) => r.cause);
   return [{
-    key: f.uid, tone, href, what: name(f), where: cause?.cluster_id ?? f.coordinator.cluster_id,
+    key: f.uid, tone, href, hint: hintOf(f), what: name(f), where: cause?.cluster_id ?? f.coordinator.cluster_id,
     why: cause?.cause ? `${text}: ${cause.cause.message}` : text, since: f.changed_at,
   }];
 }
@@ -79,7 +87,7 @@ function ofCluster(c: Cluster): Trouble[] {
   const href = to("clusters", c.cluster_id);
   const why = isFull(c) ? c.message || c.reason : c.reason;
   const trouble = (tone: Tone, text: string, since?: string | null): Trouble[] => [
-    { key: `cluster ${c.cluster_id}`, tone, what: c.cluster_id, where: "", why: text, since, href },
+    { key: `cluster ${c.cluster_id}`, tone, what: c.cluster_id, where: "", why: text, hint: hintOf(c), since, href },
   ];
   if (state === "revoked") return trouble("bad", isFull(c) && c.revoked ? c.revoked.message : "it has no rights in etcd any more", isFull(c) ? c.revoked?.at : null);
   if (state === "away") {

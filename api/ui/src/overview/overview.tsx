@@ -42,7 +42,7 @@ function Numbers() {
   return (
     <section class="numbers" aria-label="Numbers that matter">
       <Number label="Clusters alive" value={count(alive)} of={count(cs.length)} tone={alive < cs.length ? "bad" : "ok"} href={to("clusters")} />
-      <Number label="Federations ready" value={count(ready)} of={count(fs.length)} tone={ready < fs.length ? "warn" : "ok"} />
+      <Number label="Federations ready" value={count(ready)} of={count(fs.length)} tone={ready < fs.length ? "warn" : "ok"} href={to("federations")} />
       <Number label="Jobs queued" value={known ? count(n("queued")) : "–"} tone="idle" />
       <Number label="Jobs under way" value={known ? count(n("assigned", "claimed", "submitting", "submitted", "running")) : "–"} tone="idle" note={known ? `${count(n("running"))} running` : undefined} />
       <Number label="Uncertain or parked" value={known ? count(n("uncertain", "parked")) : "–"} tone={n("uncertain", "parked") > 0 ? "warn" : "ok"} />
@@ -90,6 +90,7 @@ function Attention() {
                 <span class="row-main">
                   <span class="row-title"><bdi>{t.what}</bdi>{t.where && <> <span class="muted">on</span> <bdi>{t.where}</bdi></>}</span>
                   <span class="row-text">{t.why}</span>
+                  {t.hint && <span class="hint">{t.hint}</span>}
                 </span>
                 <span class="row-side"><Ago at={t.since} /></span>
               </a>
@@ -150,13 +151,13 @@ function Recent() {
 function RecentRow({ f }: { f: Federation }) {
   return (
     <li>
-      <div class="row">
+      <a class="row" href={to("federations", f.uid)}>
         <span class="row-main">
           <span class="row-title"><bdi>{name(f)}</bdi></span>
           <span class="row-text">{plural(f.replicas.length, "member")}, generation {count(f.generation)}</span>
         </span>
         <span class="row-side"><State state={f.phase} /><Ago at={f.changed_at} /></span>
-      </div>
+      </a>
     </li>
   );
 }

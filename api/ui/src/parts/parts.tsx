@@ -110,10 +110,10 @@ export function useAction(): { busy: boolean; error: string; run: (what: () => P
 }
 
 /** Tabs are links: each has an address. */
-export function Tabs({ tabs, current }: { tabs: { href: string; name: string }[]; current: string }) {
+export function Tabs({ tabs, current }: { tabs: { href: string; name: string; label: string }[]; current: string }) {
   return (
     <nav class="tabs" aria-label="Parts of this page">
-      {tabs.map((t) => <a key={t.href} href={t.href} aria-current={t.name === current ? "page" : undefined}>{t.name}</a>)}
+      {tabs.map((t) => <a key={t.href} href={t.href} aria-current={t.name === current ? "page" : undefined}>{t.label}</a>)}
     </nav>
   );
 }

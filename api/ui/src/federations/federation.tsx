@@ -1,0 +1,163 @@
+import { lazy } from "../parts/lazy";
+import { useState } from "preact/hooks";
+import { read } from "../api/client";
+import type { Federation, Replica } from "../api/types";
+import { federations, name } from "../live/store";
+import { hintOf, replicaTrouble } from "../live/trouble";
+import { count, plural } from "../parts/numbers";
+import { Card, Empty, Page, Tabs, useAction } from "../parts/parts";
+import { State, words } from "../parts/state";
+import { Ago } from "../parts/time";
+import { to } from "../route";
+import { Delete } from "./delete";
+import { History } from "./history";
+
+const Graph = lazy(async () => (await import("./graph")).Graph);
+
+export function FederationView({ uid, tab }: { uid: string; tab: string }) {
+  const f = federations.value.get(uid);
+  if (!f) {
+    return (
+      <Page title="Federation" over={<a href={to("federations")}>Federations</a>}>
+        <Card><Empty title="It is gone, or you may not see it."><a href={to("federations")}>All federations</a></Empty></Card>
+      </Page>
+    );
+  }
+  const tabs = [
+    { name: "members", label: "Members", href: to("federations", uid) },
+    { name: "definition", label: "Definition and history", href: to("federations", uid, "definition") },
+  ];
+  return (
+    <Page title={name(f)} over={<a href={to("federations")}>Federations</a>} actions={<Actions f={f} />}>
+      <Summary f={f} />
+      <Tabs tabs={tabs} current={tab || "members"} />
+      {tab === "definition" ? <History f={f} /> : <Members f={f} />}
+    </Page>
+  );
+}
+
+/** at is the path of what is done with a federation. */
+export function at(f: Federation, what: string): string {
+  return `/system/replicas/${encodeURIComponent(f.coordinator.service_name)}${what}?cluster_id=${encodeURIComponent(f.coordinator.cluster_id)}`;
+}
+
+function Summary({ f }: { f: Federation }) {
+  const hint = hintOf(f);
+  const cause = f.failed?.replicas.filter((r) => r.cause) ?? [];
+  return (
+    <>
+      <div class="summary">
+        <State state={f.phase} />
+        <span>{plural(f.replicas.length, "member")}, {f.topology === "none" ? "no topology" : f.topology}</span>
+        <span>Generation {count(f.generation)}</span>
+        <span>{f.delegation} delegation</span>
+        <span>Changed <Ago at={f.changed_at} /></span>
+        {f.paused && <span class="tag">Paused</span>}
+      </div>
+      {(hint || cause.length > 0) && (
+        <div class="note bad">
+          {cause.map((r) => <p key={r.cluster_id + r.service_name}><strong><bdi>{r.cluster_id}</bdi></strong>: {r.cause?.message}</p>)}
+          {hint && <p class="hint">{hint}</p>}
+        </div>
+      )}
+    </>
+  );
+}
+
+function Actions({ f }: { f: Federation }) {
+  const action = useAction();
+  const [deleting, setDeleting] = useState(false);
+  const pause = (paused: boolean) => action.run(async () => {
+    await read(at(f, "/paused"), { method: "PUT", json: { paused } });
+  });
+  return (
+    <>
+      <button type="button" class={f.paused ? "button primary" : "button"} disabled={action.busy} onClick={() => pause(!f.paused)}>{f.paused ? "Resume" : "Pause"}</button>
+      {f.phase !== "deleting" && <button type="button" class="button danger" onClick={() => setDeleting(true)}>Delete …</button>}
+      {action.error && <p class="note bad" role="alert">{action.error}</p>}
+      {deleting && <Delete f={f} close={() => setDeleting(false)} />}
+    </>
+  );
+}
+
+function Members({ f }: { f: Federation }) {
+  return (
+    <>
+      {f.replicas.length > 1 && <Card title="Who lists whom"><Graph f={f} /></Card>}
+      <Card title="Members" aside={count(f.replicas.length)} flush>
+        <div class="scroll" tabIndex={0} role="region" aria-label="Members">
+          <table class="stack">
+            <thead>
+              <tr><th scope="col" class="first">Cluster</th><th scope="col">State</th><th scope="col">Cause, and what to do</th><th scope="col">Lists</th><th scope="col">Generation</th><th scope="col">Since</th></tr>
+            </thead>
+            <tbody>{f.replicas.map((r) => <MemberRow key={`${r.cluster_id}/${r.service_name}/${r.url ?? ""}`} f={f} r={r} />)}</tbody>
+          </table>
+        </div>
+      </Card>
+      {f.leaving && f.leaving.length > 0 && (
+        <Card title="Leaving" flush>
+          <ul class="rows">
+            {f.leaving.map((r) => (
+              <li key={`${r.cluster_id}/${r.service_name}`} class="row">
+                <span class="row-main"><span class="row-title"><bdi>{r.cluster_id}</bdi></span><span class="row-text">{r.status?.message || "its deletion waits for the cluster"}</span></span>
+              </li>
+            ))}
+          </ul>
+        </Card>
+      )}
+      <Storage f={f} />
+    </>
+  );
+}
+
+function MemberRow({ f, r }: { f: Federation; r: Replica }) {
+  const coordinator = r.cluster_id === f.coordinator.cluster_id && r.service_name === f.coordinator.service_name;
+  const self = r.url || `${r.cluster_id}/${r.service_name}`;
+  const lists = f.edges.filter(([from]) => from === self).length;
+  const status = r.status;
+  const hint = hintOf(status);
+  const behind = status && status.observed_generation !== 0 && status.observed_generation < f.generation;
+  const inputs = status?.inputs?.readable === false ? status.inputs : undefined;
+  return (
+    <tr>
+      <th scope="row">
+        {r.type === "endpoint" ? <bdi>{r.url}</bdi> : <a href={to("clusters", r.cluster_id)}><bdi>{r.cluster_id}</bdi></a>}
+        {coordinator && <span class="tag">Coordinator</span>}
+        {r.service_name !== f.coordinator.service_name && <span class="block small muted"><bdi>{r.service_name}</bdi></span>}
+      </th>
+      <td data-label="State">{r.type === "endpoint" ? <span class="muted">endpoint, not ours</span> : <State state={status?.phase ?? "pending"} />}</td>
+      <td data-label="Cause" class="text">
+        {replicaTrouble(r) || status?.message ? <span>{status?.message || status?.reason}</span> : !inputs && !hint && <span class="muted none">–</span>}
+        {inputs && <span class="block">{inputs.message || inputs.reason}</span>}
+        {hint && <span class="block hint">{hint}</span>}
+      </td>
+      <td data-label="Lists">{count(lists)}</td>
+      <td data-label="Generation" class="nowrap">{r.type === "endpoint" ? "–" : behind ? `${count(status.observed_generation)} of ${count(f.generation)}` : count(f.generation)}</td>
+      <td data-label="Since" class="nowrap"><Ago at={status?.last_transition_time} /></td>
+    </tr>
+  );
+}
+
+function Storage({ f }: { f: Federation }) {
+  const rows = f.replicas.flatMap((r) => [...(r.inputs ?? []).map((p) => ({ r, kind: "reads", p })), ...(r.outputs ?? []).map((p) => ({ r, kind: "writes", p }))]);
+  if (rows.length === 0) return null;
+  const where = new Map<string, { kind: string; path: string; clusters: string[] }>();
+  for (const { r, kind, p } of rows) {
+    const key = `${kind} ${p}`;
+    const entry = where.get(key) ?? { kind, path: p, clusters: [] };
+    entry.clusters.push(r.cluster_id);
+    where.set(key, entry);
+  }
+  return (
+    <Card title="Where inputs and outputs are">
+      <dl class="facts">
+        {[...where.values()].map((w) => (
+          <>
+            <dt>{words(w.kind)}</dt>
+            <dd><code>{w.path}</code> <span class="muted small">{w.clusters.length === f.replicas.length ? "every member" : w.clusters.length > 4 ? plural(w.clusters.length, "member") : w.clusters.join(", ")}</span></dd>
+          </>
+        ))}
+      </dl>
+    </Card>
+  );
+}

@@ -1,0 +1,197 @@
+import cytoscape from "cytoscape";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Federation, Replica } from "../api/types";
+import { to } from "../route";
+import { toneOf, words, type Tone } from "../parts/state";
+
+/** address is how edges name a replica. */
+export function address(r: { cluster_id: string; service_name: string; url?: string }): string {
+  return r.url || `${r.cluster_id}/${r.service_name}`;
+}
+
+function phaseOf(r: Replica): string {
+  return r.type === "endpoint" ? "endpoint" : (r.status?.phase ?? "pending");
+}
+
+const shapes: Record<Tone, string> = { ok: "ellipse", busy: "ellipse", warn: "triangle", bad: "octagon", idle: "round-rectangle" };
+
+/**
+ * Graph draws who lists whom. What it shows is a table beside it, too: a screen reader and the
+ * keyboard use that.
+ */
+export function Graph({ f }: { f: Federation }) {
+  const box = useRef<HTMLDivElement>(null);
+  const drawn = useRef<cytoscape.Core | undefined>(undefined);
+  const [dark, setDark] = useState(() => matchMedia("(prefers-color-scheme: dark)").matches);
+  useEffect(() => {
+    const scheme = matchMedia("(prefers-color-scheme: dark)");
+    const changed = () => setDark(scheme.matches);
+    scheme.addEventListener("change", changed);
+    return () => scheme.removeEventListener("change", changed);
+  }, []);
+  // The layout is made anew only when members or edges are others.
+  const structure = JSON.stringify([f.topology, f.coordinator, f.replicas.map(address), f.edges]);
+  useEffect(() => {
+    if (!box.current) return;
+    const cy = cytoscape({
+      container: box.current,
+      elements: elements(f),
+      style: style(f.replicas.length > manyMembers),
+      layout: layout(f),
+      minZoom: 0.15,
+      maxZoom: 1.25,
+      userZoomingEnabled: false,
+      boxSelectionEnabled: false,
+      autounselectify: true,
+      pixelRatio: "auto",
+    });
+    cy.on("tap", "node", (e) => {
+      const cluster: unknown = e.target.data("cluster");
+      if (typeof cluster === "string" && cluster) location.hash = to("clusters", cluster);
+    });
+    drawn.current = cy;
+    const resized = new ResizeObserver(() => {
+      cy.resize();
+      cy.fit(undefined, 36);
+    });
+    resized.observe(box.current);
+    return () => {
+      resized.disconnect();
+      drawn.current = undefined;
+      cy.destroy();
+    };
+  }, [structure, dark]);
+  useEffect(() => {
+    const cy = drawn.current;
+    if (!cy) return;
+    cy.batch(() => {
+      for (const r of f.replicas) {
+        const tone = toneOf(phaseOf(r));
+        const node = cy.getElementById(address(r));
+        if (node.data("tone") !== tone) node.data("tone", tone).classes(classes(f, r));
+      }
+    });
+  }, [f]);
+  const few = f.replicas.length <= 30;
+  return (
+    <div class="graph-frame">
+      <div ref={box} class={few ? "graph" : "graph tall"} aria-hidden="true" />
+      <p class="legend small muted" aria-hidden="true">
+        <span class="key coordinator">coordinator</span><span class="key line">lists → listed</span>
+      </p>
+    </div>
+  );
+}
+
+function classes(f: Federation, r: Replica): string {
+  const coordinator = address(r) === address(f.coordinator);
+  return `${toneOf(phaseOf(r))}${coordinator ? " coordinator" : ""}`;
+}
+
+function elements(f: Federation): cytoscape.ElementDefinition[] {
+  const known = new Set(f.replicas.map(address));
+  const many = f.replicas.length > 40;
+  const nodes = f.replicas.map((r): cytoscape.ElementDefinition => ({
+    data: {
+      id: address(r),
+      label: many && address(r) !== address(f.coordinator) ? "" : r.type === "endpoint" ? hostOf(r.url) : r.cluster_id,
+      cluster: r.type === "endpoint" ? "" : r.cluster_id,
+      tone: toneOf(phaseOf(r)),
+      phase: words(phaseOf(r)),
+    },
+    classes: classes(f, r),
+  }));
+  const pairs = new Set(f.edges.map(([a, b]) => `${a}\n${b}`));
+  const edges = f.edges.flatMap(([from, target]): cytoscape.ElementDefinition[] => {
+    if (!from || !target || !known.has(from) || !known.has(target)) return [];
+    const both = pairs.has(`${target}\n${from}`);
+    if (both && from > target) return []; // one line with two arrows
+    return [{ data: { id: `${from}\n${target}`, source: from, target }, classes: both ? "both" : "" }];
+  });
+  return [...nodes, ...edges];
+}
+
+function hostOf(url: string | undefined): string {
+  try {
+    return new URL(url ?? "").host;
+  } catch {
+    return "endpoint";
+  }
+}
+
+/** manyMembers is from where members stand on several rings. */
+const manyMembers = 24;
+
+function layout(f: Federation): cytoscape.LayoutOptions {
+  const root = address(f.coordinator);
+  if (f.topology === "tree") {
+    return { name: "breadthfirst", directed: true, roots: [root], spacingFactor: 1.15, padding: 36, animate: false, nodeDimensionsIncludeLabels: true };
+  }
+  if (f.replicas.length > manyMembers) return { name: "preset", positions: rings(f, root), padding: 24 };
+  return { name: "preset", positions: ellipse(f, root), padding: 36 };
+}
+
+/** ellipse puts the members around the middle, in which the coordinator of a star stands. */
+function ellipse(f: Federation, root: string): cytoscape.NodePositionMap {
+  const all = f.replicas.map(address);
+  const middle = f.topology === "mesh" ? undefined : root;
+  const around = all.filter((a) => a !== middle);
+  const grow = Math.max(1, around.length / 12);
+  const positions: cytoscape.NodePositionMap = middle ? { [middle]: { x: 0, y: 0 } } : {};
+  around.forEach((a, i) => {
+    const angle = (2 * Math.PI * i) / around.length - Math.PI / 2;
+    positions[a] = { x: 300 * grow * Math.cos(angle), y: 120 * grow * Math.sin(angle) };
+  });
+  return positions;
+}
+
+/** rings puts the coordinator into the middle, and the others around it, as near as they fit. */
+function rings(f: Federation, root: string): cytoscape.NodePositionMap {
+  const gap = 46;
+  const positions: cytoscape.NodePositionMap = { [root]: { x: 0, y: 0 } };
+  const others = f.replicas.map(address).filter((a) => a !== root);
+  for (let ring = 2; others.length > 0; ring++) {
+    const radius = ring * gap;
+    const here = others.splice(0, Math.floor((2 * Math.PI * radius) / gap));
+    here.forEach((a, i) => {
+      const angle = (2 * Math.PI * i) / here.length - Math.PI / 2;
+      // An ellipse, as the frame is wider than high.
+      positions[a] = { x: 1.7 * radius * Math.cos(angle), y: radius * Math.sin(angle) };
+    });
+  }
+  return positions;
+}
+
+function style(many: boolean): cytoscape.StylesheetJson {
+  const css = getComputedStyle(document.documentElement);
+  const probe = document.createElement("span");
+  document.body.append(probe);
+  // A colour as the browser shows it: light-dark() means nothing to a canvas.
+  const colour = (name: string) => {
+    probe.style.color = `var(${name})`;
+    return getComputedStyle(probe).color;
+  };
+  const tones = (["ok", "busy", "warn", "bad", "idle"] as Tone[]).map((tone) => ({
+    selector: `node.${tone}`,
+    style: { "background-color": colour(`--${tone}`), shape: shapes[tone] as cytoscape.Css.NodeShape },
+  }));
+  const made: cytoscape.StylesheetJson = [
+    {
+      selector: "node",
+      style: {
+        width: 26, height: 26, label: "data(label)", color: colour("--text"), "font-size": 12, "font-family": css.getPropertyValue("--font") || "sans-serif",
+        "text-valign": "bottom", "text-margin-y": 6, "text-background-color": colour("--surface"), "text-background-opacity": 0.85, "text-background-padding": "2px",
+        "border-width": 2, "border-color": colour("--surface"),
+      },
+    },
+    ...tones,
+    { selector: "node.coordinator", style: { width: 36, height: 36, "border-width": 4, "border-color": colour("--accent"), "border-style": "double", "font-weight": "bold" } },
+    {
+      selector: "edge",
+      style: { width: 1.5, "line-color": colour("--strong-line"), "target-arrow-color": colour("--strong-line"), "target-arrow-shape": "triangle", "curve-style": many ? "haystack" : "bezier", "arrow-scale": 0.9, opacity: many ? 0.35 : 1 },
+    },
+    { selector: "edge.both", style: { "source-arrow-shape": "triangle", "source-arrow-color": colour("--strong-line") } },
+  ];
+  probe.remove();
+  return made;
+}
