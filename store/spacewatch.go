@@ -56,8 +56,10 @@ type SpaceWatch struct {
 	rewritten map[uint64]int64
 	// compacted is the revision that a recovery compacted to last. Only the recovery uses it.
 	compacted int64
-	// reserved are writes that are not in the members' figures yet.
-	reserved map[*reservation]bool
+	// reserved are writes that are not in the members' figures yet, and reservedBytes what they put
+	// together.
+	reserved      map[*reservation]bool
+	reservedBytes int64
 	// wanted says that a write was refused because it does not fit into what is free.
 	wanted bool
 	// wake tells the recovery that there is something to do.
@@ -110,10 +112,7 @@ func (w *SpaceWatch) Reserve(bytes int64) (release func(), free int64, ok bool) 
 		}
 	}
 	if free >= 0 {
-		for r := range w.reserved {
-			free -= r.bytes
-		}
-		if free = max(free, 0); bytes > free {
+		if free = max(free-w.reservedBytes, 0); bytes > free {
 			w.wanted = true
 			w.wakeUp()
 			return nil, free, false
@@ -121,6 +120,7 @@ func (w *SpaceWatch) Reserve(bytes int64) (release func(), free int64, ok bool) 
 	}
 	r := &reservation{bytes: bytes}
 	w.reserved[r] = true
+	w.reservedBytes += bytes
 	return func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -191,6 +191,7 @@ func (w *SpaceWatch) look(ctx context.Context, m *maintenance) (Space, error) {
 	w.mu.Lock()
 	for _, r := range written {
 		delete(w.reserved, r)
+		w.reservedBytes -= r.bytes
 	}
 	before := w.space
 	next.Denied, next.Commands, next.Step = before.Denied && next.needy(), before.Commands, before.Step
