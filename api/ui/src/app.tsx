@@ -1,10 +1,14 @@
 import { useComputed } from "@preact/signals";
 import type { ComponentChildren, FunctionComponent } from "preact";
 import { useEffect, useRef } from "preact/hooks";
+import { Account as Who } from "./account/account";
+import { Audit } from "./audit/audit";
 import { ClusterView } from "./clusters/cluster";
 import { Clusters } from "./clusters/clusters";
 import { FederationView } from "./federations/federation";
 import { Federations } from "./federations/federations";
+import { JobView } from "./jobs/job";
+import { Jobs } from "./jobs/jobs";
 import { connection, loaded } from "./live/store";
 import { follow } from "./live/stream";
 import { Overview } from "./overview/overview";
@@ -12,10 +16,12 @@ import { Ago } from "./parts/time";
 import { Empty, Loading, Page } from "./parts/parts";
 import { route, to } from "./route";
 import { Login } from "./session/login";
-import { loggedIn, logOut, me } from "./session/session";
+import { administrator, loggedIn, logOut, me } from "./session/session";
 
 interface View {
   name: string;
+  /** admin says that only the administrator has it. */
+  admin?: boolean;
   /** menu is its word in the navigation; without it, it is reached from others. */
   menu?: string;
   shows: (path: string[]) => boolean;
@@ -26,8 +32,12 @@ const views: View[] = [
   { name: "", menu: "Overview", shows: (p) => p.length === 0, view: Overview },
   { name: "federations", menu: "Federations", shows: (p) => p.length === 1, view: Federations },
   { name: "federations", shows: (p) => p.length === 2 || (p.length === 3 && p[2] === "definition"), view: ({ path }) => <FederationView key={path[1]} uid={path[1] ?? ""} tab={path[2] ?? ""} /> },
+  { name: "jobs", menu: "Jobs", shows: (p) => p.length === 1, view: Jobs },
+  { name: "jobs", shows: (p) => p.length === 2, view: ({ path }) => <JobView key={path[1]} id={path[1] ?? ""} /> },
   { name: "clusters", menu: "Clusters", shows: (p) => p.length === 1, view: Clusters },
   { name: "clusters", shows: (p) => p.length === 2, view: ({ path }) => <ClusterView id={path[1] ?? ""} /> },
+  { name: "audit", menu: "Audit", admin: true, shows: (p) => p.length === 1, view: Audit },
+  { name: "account", menu: "Who am I", shows: (p) => p.length === 1, view: Who },
 ];
 
 export function App() {
@@ -51,7 +61,7 @@ function Shell() {
     content.current?.querySelector("h1")?.focus({ preventScroll: true });
     window.scrollTo(0, 0);
   }, [at]);
-  const found = views.find((v) => v.name === (path[0] ?? "") && v.shows(path));
+  const found = views.find((v) => (!v.admin || administrator.value) && v.name === (path[0] ?? "") && v.shows(path));
   return (
     <div class="shell">
       <a class="skip" href="#content" onClick={(e) => { e.preventDefault(); content.current?.querySelector("h1")?.focus(); }}>
@@ -60,7 +70,7 @@ function Shell() {
       <header class="side">
         <a class="brand" href={to()}><Logo /><span>oscarfed</span></a>
         <nav class="menu" aria-label="Views">
-          {views.filter((v) => v.menu).map((v) => (
+          {views.filter((v) => v.menu && (!v.admin || administrator.value)).map((v) => (
             <a key={v.name} href={v.name ? to(v.name) : to()} aria-current={v.name === (path[0] ?? "") ? "page" : undefined}>{v.menu}</a>
           ))}
         </nav>

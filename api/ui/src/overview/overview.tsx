@@ -43,9 +43,9 @@ function Numbers() {
     <section class="numbers" aria-label="Numbers that matter">
       <Number label="Clusters alive" value={count(alive)} of={count(cs.length)} tone={alive < cs.length ? "bad" : "ok"} href={to("clusters")} />
       <Number label="Federations ready" value={count(ready)} of={count(fs.length)} tone={ready < fs.length ? "warn" : "ok"} href={to("federations")} />
-      <Number label="Jobs queued" value={known ? count(n("queued")) : "–"} tone="idle" />
-      <Number label="Jobs under way" value={known ? count(n("assigned", "claimed", "submitting", "submitted", "running")) : "–"} tone="idle" note={known ? `${count(n("running"))} running` : undefined} />
-      <Number label="Uncertain or parked" value={known ? count(n("uncertain", "parked")) : "–"} tone={n("uncertain", "parked") > 0 ? "warn" : "ok"} />
+      <Number label="Jobs queued" value={known ? count(n("queued")) : "–"} tone="idle" href={to("jobs")} />
+      <Number label="Jobs under way" value={known ? count(n("assigned", "claimed", "submitting", "submitted", "running")) : "–"} tone="idle" note={known ? `${count(n("running"))} running` : undefined} href={to("jobs")} />
+      <Number label="Uncertain or parked" value={known ? count(n("uncertain", "parked")) : "–"} tone={n("uncertain", "parked") > 0 ? "warn" : "ok"} href={`${to("jobs")}?state=${n("uncertain") > 0 ? "Uncertain" : "Parked"}`} />
       {etcd && (
         <Number label="Space in etcd" value={etcd.quota_bytes > 0 ? percent(etcd.in_use_bytes / etcd.quota_bytes) : bytes(etcd.in_use_bytes)}
           tone={etcd.space === "ok" ? "ok" : etcd.space === "unknown" ? "warn" : "bad"}

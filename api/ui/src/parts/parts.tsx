@@ -22,7 +22,7 @@ export function Page({ title, over, actions, children }: { title: string; over?:
   );
 }
 
-export function Card({ title, aside, children, flush }: { title?: string; aside?: ComponentChildren; children: ComponentChildren; flush?: boolean }) {
+export function Card({ title, aside, children, flush }: { title?: string; aside?: ComponentChildren | undefined; children: ComponentChildren; flush?: boolean }) {
   return (
     <section class={flush ? "card flush" : "card"}>
       {title && (

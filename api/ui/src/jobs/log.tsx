@@ -1,0 +1,58 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { message, query, send } from "../api/client";
+import type { Job } from "../api/types";
+import { Card } from "../parts/parts";
+import { ended } from "./job";
+
+/** most is how much of a log is shown, in characters: the end of it. */
+const most = 500_000;
+
+/** Log reads what a job has written, again and again while it runs. */
+export function Log({ job }: { job: Job }) {
+  const [text, setText] = useState<string>();
+  const [error, setError] = useState("");
+  const box = useRef<HTMLPreElement>(null);
+  const following = useRef(true);
+  const over = ended.has(job.state);
+  const place = job.place;
+  const path = place?.job_name && !place.url
+    ? `/system/logs/${encodeURIComponent(place.service_name)}/${encodeURIComponent(place.job_name)}${query({ cluster_id: place.cluster_id })}`
+    : undefined;
+  useEffect(() => {
+    if (!path) return;
+    const stop = new AbortController();
+    let timer = 0;
+    const ask = async () => {
+      if (document.visibilityState === "visible") {
+        try {
+          const answer = await send(path, { headers: { Accept: "*/*" }, signal: stop.signal });
+          const all = await answer.text();
+          setText(all.length > most ? `…\n${all.slice(-most)}` : all);
+          setError("");
+        } catch (err) {
+          if (stop.signal.aborted) return;
+          setError(message(err));
+        }
+      }
+      if (!over) timer = window.setTimeout(() => void ask(), 2000);
+    };
+    void ask();
+    return () => {
+      stop.abort();
+      clearTimeout(timer);
+    };
+  }, [path, over]);
+  useEffect(() => {
+    const b = box.current;
+    if (b && following.current) b.scrollTop = b.scrollHeight;
+  }, [text]);
+  if (!path) return null;
+  return (
+    <Card title="Log" aside={over ? undefined : "followed"}>
+      {error && text === undefined && <p class="muted">There is no log to show: {error}</p>}
+      {text !== undefined && (text === "" ? <p class="muted">It has written nothing{over ? "" : " yet"}.</p> : (
+        <pre ref={box} class="source log" tabIndex={0} aria-label="Log" onScroll={(e) => { const b = e.currentTarget; following.current = b.scrollHeight - b.scrollTop - b.clientHeight < 40; }}>{text}</pre>
+      ))}
+    </Card>
+  );
+}
