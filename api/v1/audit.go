@@ -7,7 +7,7 @@ type AuditEntry struct {
 	At Time   `json:"at"`
 	// By is the subject of the caller; empty when the control plane acted by itself.
 	By string `json:"by"`
-	// Action is create, change, delete, order, pause, resume, stop, start, resolve, read_refresh_token, give_refresh_token, delete_refresh_token,
+	// Action is create, change, delete, order, pause, resume, stop, start, adopt, resolve, read_refresh_token, give_refresh_token, delete_refresh_token,
 	// register_cluster, and others.
 	Action string `json:"action"`
 	// Outcome is accepted, done, refused, failed, rolled_back or unknown.

@@ -96,7 +96,7 @@ func ApplyChange(s view.Situation, p Proposal) Decision {
 		next.TokenRotation++
 	}
 	d := Decision{Name: "change", Fed: &next, Drop: []string{record.SecretsKey(s.Fed.UID, s.Fed.Generation)}}
-	if old := s.Fed.Generation - KeepHistory; old > 0 {
+	for old := max(1, s.Fed.Generation-KeepHistory); old <= min(s.Fed.Generation, next.Generation-1-KeepHistory); old++ {
 		d.Drop = append(d.Drop, record.HistoryKey(s.Fed.UID, old))
 	}
 	for _, r := range slices.Concat(s.Replicas, s.Adding) {

@@ -30,6 +30,7 @@ type ChangeDraft struct {
 	Next       record.Federation
 	specs      map[string]string
 	Added      []gate.Placed
+	adopted    []*adoption
 	Rendered   []Rendered
 	before     []gate.Staged
 	definition []gate.Staged
@@ -83,6 +84,9 @@ func (c *Controller) DraftChange(ctx context.Context, id Change, p view.MemberRe
 	d.Fence = fence
 	d.Next = nextGeneration(sit, s, g, id.Claim.RequestID, resolve)
 	d.Next.By = id.Caller.Subject
+	if resolve == nil && !id.removes {
+		d.adopt(c.adoptions(id.Caller, p.Rec, g), c.withJobs(d.Next.Former))
+	}
 	r := c.Renderer(s, g, d.Next)
 	r.known = known
 	attempt := record.NewUID() // what another attempt of this request has written stays as it is
@@ -93,6 +97,12 @@ func (c *Controller) DraftChange(ctx context.Context, id Change, p view.MemberRe
 		return d, err
 	}
 	desired, err := c.renderChange(r, d)
+	if err == nil {
+		err = d.checkAdoptions(func(a *adoption) bool {
+			own, _, err := c.current(ctx, &a.sit.Fed)
+			return err == nil && topology.SameVolume(s, own)
+		})
+	}
 	if err != nil || id.removes || id.Resolve != nil {
 		return d, err // what takes away is never refused for its size
 	}
@@ -184,6 +194,9 @@ func (c *Controller) renderChange(r *Renderer, d *ChangeDraft) (all []gate.Place
 		d.Rendered = append(d.Rendered, one.what)
 		if view.MemberOf(d.Sit.Fed.Members, desired.Rec.UID) >= 0 {
 			d.specs[desired.Rec.UID] = desired.Rec.Spec
+			continue
+		}
+		if d.adopts(desired.Rec) {
 			continue
 		}
 		if d.resolve != nil && d.resolve.Back != nil && desired.Rec.UID == d.resolve.UID {

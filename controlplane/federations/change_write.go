@@ -107,6 +107,9 @@ func (c *Controller) commitChange(ctx context.Context, id Change, d *ChangeDraft
 	for _, p := range d.Added {
 		keys = append(keys, record.DesiredServiceKey(p.Cluster, p.Service))
 	}
+	for _, a := range d.adopted {
+		keys = append(keys, record.FederationKey(a.sit.Fed.UID))
+	}
 	votes = len(d.Added) > 0 && d.Next.Deployment != oscar.DeploymentBestEffort && d.resolve == nil
 	at := record.At(sit.Now)
 	res, err := c.store.Update(ctx, store.Update{
@@ -125,6 +128,9 @@ func (c *Controller) commitChange(ctx context.Context, id Change, d *ChangeDraft
 			} else {
 				change := wholeChange(id, d)
 				if err := putDecision(change, sit, tx); err != nil {
+					return err
+				}
+				if err := d.putAdoptions(tx); err != nil {
 					return err
 				}
 				id.Claim.Write(tx, uid, at, request.AnswerOf(change))
@@ -159,6 +165,9 @@ func (c *Controller) expectDrafted(v store.View, tx *store.Txn, d *ChangeDraft) 
 		return gate.ErrFence
 	}
 	tx.Expect(record.FenceKey)
+	if err := d.expectAdoptable(v, tx); err != nil {
+		return err
+	}
 	for _, p := range d.Added {
 		if err := c.LocationFree(v, p); err != nil {
 			return err
@@ -191,7 +200,7 @@ func wholeChange(id Change, d *ChangeDraft) decide.Decision {
 	for _, put := range change.Put {
 		d.resolve.apply(put.Rec)
 	}
-	change.Put = append(change.Put, amended(d.Sit, id)...)
+	change.Put = append(append(change.Put, amended(d.Sit, id)...), d.putAdopted()...)
 	if d.resolve != nil {
 		change.Name = "resolve"
 	}

@@ -87,7 +87,7 @@ func refreshTokenRequired() oscar.Violation {
 // and names the ways out.
 func (c *Controller) LocationHeld(d *record.Desired, cluster, service string) error {
 	at := cluster + "/" + service
-	e := &fault.Error{Code: fault.CodeAlreadyExists, Message: at + ": a federated service of this name exists already; choose another name"}
+	e := &fault.Error{Code: fault.CodeAlreadyExists, Message: at + ": a federated service of this name exists already; choose another name. Only a service of yours that is alone in its federation can become a member"}
 	if !d.Tombstone() {
 		return e
 	}

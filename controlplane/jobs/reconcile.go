@@ -190,6 +190,11 @@ func nextStep(v *view.View, id string, cfg stepConfig) *jobStep {
 	if !ok {
 		return nil
 	}
+	if heir := v.Heir(j.Rec.Federation); heir != nil && !j.Rec.State.Ended() {
+		next := *j.Rec
+		next.Federation, next.GroupID, next.ChangedAt = heir.UID, heir.GroupID, record.At(cfg.now)
+		return &jobStep{name: "follow", rev: j.Rev, was: *j.Rec, next: next, watch: map[string]int64{record.FederationKey(heir.UID): v.Federations.Get(heir.UID).Rev}}
+	}
 	sit, report := situationOfJob(v, j.Rec, cfg.now)
 	sit.pause = cfg.pause
 	if p := j.Rec.Place; p != nil {

@@ -77,6 +77,8 @@ func EntryOfStep(old record.Federation, d decide.Decision) *record.Audit {
 		if !f.Paused {
 			e.Action = record.ActionResume
 		}
+	case "adopted":
+		e = EntryOf(f, record.ActionAdopt, record.OutcomeDone)
 	case "run_state":
 		e = EntryOf(f, record.ActionStart, record.OutcomeDone)
 		if f.RunState == record.RunStopped {

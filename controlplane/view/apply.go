@@ -136,7 +136,16 @@ func (v *View) applyFederation(uid string, kv store.KV, exists bool) {
 	}
 	set(v, v.Federations.m, uid, kv, exists)
 	v.orders.setFederation(was, v.Federations.m[uid].Rec)
+	if was != nil {
+		for _, former := range was.Former {
+			delete(v.heirs, former)
+		}
+	}
 	if f, ok := v.Federations.m[uid]; ok {
+		for _, former := range f.Rec.Former {
+			v.heirs[former] = uid
+			v.news.Federations[former] = true
+		}
 		if f.Rec.Batch != "" {
 			v.InBatch.mark(f.Rec.Batch, uid, true)
 		}

@@ -27,6 +27,8 @@ type View struct {
 	// OnCluster lists, for a cluster, the federations with a member on it, also one that is
 	// being added or that leaves.
 	OnCluster Index[string, string]
+	// heirs maps a federation that ended by an adoption to the one that its replica went to.
+	heirs map[string]string
 	// InBatch lists, for the first federation of a batch, all of its federations.
 	InBatch Index[string, string]
 	Deleted Table[string, Versioned[record.Deleted]]
@@ -46,7 +48,7 @@ func newView() View {
 	return View{
 		Instances: TableOf(map[string]Versioned[record.Instance]{}), Clusters: TableOf(map[string]Versioned[record.Cluster]{}), Federations: TableOf(map[string]Versioned[record.Federation]{}),
 		Names: TableOf(map[string]string{}), Marked: TableOf(map[string]Location{}), Nodes: Nodes{map[string]*Node{}},
-		Named: newIndex[string, string](), OnCluster: newIndex[string, string](), InBatch: newIndex[string, string](),
+		Named: newIndex[string, string](), OnCluster: newIndex[string, string](), InBatch: newIndex[string, string](), heirs: map[string]string{},
 		Deleted: TableOf(map[string]Versioned[record.Deleted]{}), DeletedOf: newIndex[string, string](),
 		Tokens: TokenStates{map[string]*TokenState{}}, Jobs: newJobIndex(), orders: newOrders(), news: newChanges(),
 	}
@@ -118,6 +120,9 @@ func (v *View) AllRead(form int) bool {
 func (v *View) ReadsParts(cluster string) bool {
 	return v.Alive(cluster) && v.Nodes.m[cluster].Session.Rec.Parts
 }
+
+// Heir is the federation that the only replica of one that is gone went to; nil for none.
+func (v *View) Heir(uid string) *record.Federation { return v.Federations.m[v.heirs[uid]].Rec }
 
 // setsRunStates says whether the syncer of a cluster is connected and stops and starts exposed services.
 func (v *View) setsRunStates(cluster string) bool {

@@ -36,6 +36,7 @@ const (
 	ActionResume          Action = "resume"
 	ActionStop            Action = "stop"
 	ActionStart           Action = "start"
+	ActionAdopt           Action = "adopt"
 	ActionRotateToken     Action = "rotate_token"
 	ActionResolve         Action = "resolve"
 	ActionReadToken       Action = "read_refresh_token"

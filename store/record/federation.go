@@ -77,6 +77,9 @@ type Federation struct {
 	// Batch is the uid of the first of the federations that one request creates, all of them or
 	// none; empty for a federation that is created alone.
 	Batch string `json:"batch,omitempty"`
+	// Former are the uids of federations that ended when their only replica became a member of
+	// this one: their jobs follow it.
+	Former []string `json:"former,omitempty"`
 	// Detail is one sentence about why a creation failed.
 	Detail string `json:"detail,omitempty"`
 	// Code is the error code that a failed creation is answered with.

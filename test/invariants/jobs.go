@@ -119,6 +119,12 @@ func ways() map[record.JobState][]record.JobState {
 	}
 }
 
+// follows says that a job has gone with the only replica of its federation to another one.
+func (c *checker) follows(old, now *record.Job) bool {
+	heir := c.federation(now.Federation)
+	return !old.State.Ended() && c.federation(old.Federation) == nil && heir != nil && heir.Owner == old.Owner && slices.Contains(heir.Former, old.Federation)
+}
+
 // jobMoves judges what became of a job's record.
 func (c *checker) jobMoves(ch *change, old, now *record.Job) {
 	var was record.Job
@@ -133,7 +139,7 @@ func (c *checker) jobMoves(ch *change, old, now *record.Job) {
 		return
 	case now.Job != ch.ref.Name:
 		c.violatef(RuleJobs, ch.key, "it names job %s", now.Job)
-	case old != nil && (now.Federation != old.Federation || now.Owner != old.Owner || now.By != old.By || now.AcceptedAt != old.AcceptedAt):
+	case old != nil && (now.Federation != old.Federation && !c.follows(old, now) || now.Owner != old.Owner || now.By != old.By || now.AcceptedAt != old.AcceptedAt):
 		c.violatef(RuleJobs, ch.key, "it has become another job")
 	}
 	found := c.found(now)

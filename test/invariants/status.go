@@ -57,7 +57,8 @@ func (c *checker) phaseMoves(ch *change, old, now *record.Federation) {
 		to = now.Phase
 	}
 	back := from == "" && to == record.PhaseReady && c.comesBack(now)
-	if from != to && !back && !slices.Contains(follows(from), to) {
+	adopted := to == "" && c.heirOf(old) != ""
+	if from != to && !back && !adopted && !slices.Contains(follows(from), to) {
 		c.violatef(RuleStatus, ch.key, "phase %q follows %q", to, from)
 	}
 	if now == nil {

@@ -42,9 +42,33 @@ func (c *checker) sameLife(key, uid string, at place, federation string) {
 	if l.place != at {
 		c.violatef(RuleUnique, key, "uid %s stands for %s, and stood for %s before", uid, at, l.place)
 	}
+	if l.federation != federation && c.adoptedBy(l.federation, federation) {
+		l.federation = federation
+	}
 	if l.federation != federation {
 		c.violatef(RuleUnique, key, "uid %s is in federation %s, and was in %s before", uid, federation, l.federation)
 	}
+}
+
+// adoptedBy says that this revision ends a federation because its only replica becomes a member of another one.
+func (c *checker) adoptedBy(former, federation string) bool {
+	was, now := as[record.Federation](c.before(record.FederationKey(former))), c.federation(federation)
+	return was != nil && c.federation(former) == nil && was.Phase == record.PhaseReady && len(was.Members) == 1 && len(was.Leaving) == 0 &&
+		now != nil && now.Owner == was.Owner && slices.Contains(now.Former, former) &&
+		slices.ContainsFunc(now.Members, func(m record.Member) bool {
+			return m.UID == was.Members[0].UID && placeOf(m) == placeOf(was.Members[0])
+		})
+}
+
+// heirOf is the federation that adopts the only replica of another one in this revision; empty for none.
+func (c *checker) heirOf(f *record.Federation) string {
+	if f == nil || len(f.Members) != 1 {
+		return ""
+	}
+	if d := c.desired(placeOf(f.Members[0]), f.Members[0].UID); d != nil && c.adoptedBy(f.UID, d.Federation) {
+		return d.Federation
+	}
+	return ""
 }
 
 func uniqueStands(c *checker, uid string, f, _ *record.Federation) {
