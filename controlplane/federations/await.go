@@ -14,7 +14,11 @@ import (
 // await waits up to wait for the outcome of a creation. With async it returns at once with what
 // is known.
 func (c *Controller) await(ctx context.Context, uid string, wait time.Duration, async bool) (res *CreateResult, err error) {
+	var seen int64
 	err = c.state.Follow(ctx, uid, wait, func(over bool) (bool, error) {
+		if !async && !over && c.underWayAs(uid, &seen) {
+			return false, nil
+		}
 		var err error
 		if res, err = c.outcome(uid); err != nil || res.Done || async {
 			return true, err
@@ -28,6 +32,17 @@ func (c *Controller) await(ctx context.Context, uid string, wait time.Duration, 
 		return nil, err
 	}
 	return res, nil
+}
+
+// underWayAs says whether a creation has no outcome yet and its record is the one that was seen
+// before: reports of members come often, and do not change the outcome by themselves.
+func (c *Controller) underWayAs(uid string, seen *int64) (same bool) {
+	c.state.Read(func(v *view.View) {
+		f := v.Federations.Get(uid)
+		same = f.Rec != nil && f.Rec.Phase.InFlight() && f.Rev == *seen
+		*seen = f.Rev
+	})
+	return same
 }
 
 // outcome is what is known of a creation now: Done with phase ready, an error for a failed one,

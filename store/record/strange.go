@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Strange names the first word in an order or decision of the control plane that this
@@ -23,25 +24,62 @@ func Strange(rec any) string {
 }
 
 func strangeIn(v reflect.Value) string {
-	for f, value := range v.Fields() {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if value.Kind() == reflect.Pointer && !value.IsNil() && structOf(f.Type) != nil {
-			if word := strangeIn(value.Elem()); word != "" {
-				return name + "." + word
+	for _, f := range wordFieldsOf(v.Type()) {
+		value := v.Field(f.index)
+		if f.record {
+			if value.IsNil() {
+				continue
 			}
-		}
-		if value.Kind() != reflect.String || value.Len() == 0 {
+			if word := strangeIn(value.Elem()); word != "" {
+				return f.name + "." + word
+			}
 			continue
 		}
-		understood := isWord(value.Interface())
-		if words, ok := f.Tag.Lookup("words"); ok {
-			understood = slices.Contains(strings.Split(words, ","), value.String())
+		if value.Len() == 0 {
+			continue
 		}
+		understood := f.words == nil && isWord(value.Interface()) || slices.Contains(f.words, value.String())
 		if !understood {
-			return fmt.Sprintf("%s %q", name, value.String())
+			return fmt.Sprintf("%s %q", f.name, value.String())
 		}
 	}
 	return ""
+}
+
+// wordField is a field of a record in which a word can stand that decides something.
+type wordField struct {
+	index int
+	// name is that in JSON, and record says that it points to a record with such fields.
+	name   string
+	record bool
+	// words are those that are known; nil when isWord knows them.
+	words []string
+}
+
+// wordFields has the fields of each type that was looked at: each record that is read is looked at.
+var wordFields sync.Map //nolint:gochecknoglobals // a cache of what the types say
+
+// wordFieldsOf are the fields of a type that Strange looks at.
+func wordFieldsOf(t reflect.Type) []wordField {
+	if known, ok := wordFields.Load(t); ok {
+		return known.([]wordField) //nolint:forcetypeassert // it has no others
+	}
+	var out []wordField
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		words, listed := f.Tag.Lookup("words")
+		switch {
+		case f.Type.Kind() == reflect.Pointer && structOf(f.Type) != nil:
+			out = append(out, wordField{index: i, name: name, record: true})
+		case listed && f.Type.Kind() == reflect.String:
+			out = append(out, wordField{index: i, name: name, words: strings.Split(words, ",")})
+		case f.Type.Kind() == reflect.String && f.Type != reflect.TypeFor[string]():
+			out = append(out, wordField{index: i, name: name})
+		}
+	}
+	wordFields.Store(t, out)
+	return out
 }
 
 // isWord says whether a word of a type that decides something is one of its constants.
