@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -29,6 +30,10 @@ type Config struct {
 	// Nothing is sent when all are empty.
 	User, Password string
 	Token          string
+	// TokenOf gives the bearer token of each request, in place of Token. refused is the one that
+	// the API has just refused, empty at first: a call that is refused is sent once more when
+	// TokenOf has another one.
+	TokenOf func(ctx context.Context, refused string) (string, error)
 	// Transport sends requests; nil means http.DefaultTransport.
 	Transport http.RoundTripper
 	UserAgent string
@@ -64,7 +69,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, fmt.Errorf("the endpoint %q is no http or https URL; use for example http://127.0.0.1:8080", cfg.Endpoint)
 	case u.RawQuery != "" || u.Fragment != "":
 		return nil, fmt.Errorf("the endpoint %q has a query or a fragment; leave it out", cfg.Endpoint)
-	case cfg.Token != "" && (cfg.User != "" || cfg.Password != ""):
+	case (cfg.Token != "" || cfg.TokenOf != nil) && (cfg.User != "" || cfg.Password != ""):
 		return nil, errors.New("there are a token and a user; give one of them")
 	}
 	if cfg.Timeout <= 0 {
@@ -84,11 +89,22 @@ func New(cfg Config) (*Client, error) {
 	}, nil
 }
 
-func (c *Client) authorize(r *http.Request) {
+// authorize adds the credentials. refused is the token that was refused before.
+func (c *Client) authorize(r *http.Request, refused string) error {
 	switch {
+	case c.cfg.TokenOf != nil:
+		token, err := c.cfg.TokenOf(r.Context(), refused)
+		if err != nil {
+			return err
+		}
+		r.Header.Set("Authorization", bearer+token)
 	case c.cfg.Token != "":
-		r.Header.Set("Authorization", "Bearer "+c.cfg.Token)
+		r.Header.Set("Authorization", bearer+c.cfg.Token)
 	case c.cfg.User != "" || c.cfg.Password != "":
 		r.SetBasicAuth(c.cfg.User, c.cfg.Password)
 	}
+	return nil
 }
+
+// bearer is the scheme of an access token.
+const bearer = "Bearer "

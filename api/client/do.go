@@ -118,12 +118,7 @@ func (c *Client) try(ctx context.Context, in call) (*answer, error) {
 	tryCtx, cancel := context.WithTimeout(ctx, c.cfg.Timeout+in.wait)
 	defer cancel()
 	var sent atomic.Bool
-	tryCtx = httptrace.WithClientTrace(tryCtx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
-	req, err := c.request(tryCtx, in)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := c.http.Do(req)
+	resp, err := c.send(tryCtx, in, "application/json, "+v1.ProblemType, &sent)
 	if err != nil {
 		return nil, c.noAnswer(ctx, in, sent.Load(), err)
 	}
@@ -147,37 +142,56 @@ func (c *Client) try(ctx context.Context, in call) (*answer, error) {
 	return &answer{status: resp.StatusCode, header: resp.Header, body: body}, nil
 }
 
-// request makes a call's request.
-func (c *Client) request(ctx context.Context, in call) (*http.Request, error) {
+// send sends a call, and sets sent once the headers have gone out. A call that is refused for its
+// token changed nothing: it is sent again with another one.
+func (c *Client) send(ctx context.Context, in call, accept string, sent *atomic.Bool) (*http.Response, error) {
+	req, err := c.request(ctx, in, accept, "")
+	if err != nil {
+		return nil, err
+	}
+	// Requests to an issuer for a token are not those that are watched.
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
+	resp, err := c.http.Do(req.WithContext(traced))
+	if err != nil || resp.StatusCode != http.StatusUnauthorized || c.cfg.TokenOf == nil {
+		return resp, err
+	}
+	refused := strings.TrimPrefix(req.Header.Get("Authorization"), bearer)
+	again, err := c.request(ctx, in, accept, refused)
+	if err != nil || again.Header.Get("Authorization") == req.Header.Get("Authorization") {
+		return resp, nil //nolint:nilerr // the refusal says more than why there is no other token
+	}
+	_ = resp.Body.Close()
+	return c.http.Do(again.WithContext(traced))
+}
+
+// request makes a call's request. refused is the token that was refused before.
+func (c *Client) request(ctx context.Context, in call, accept, refused string) (*http.Request, error) {
 	target := c.base + in.path
 	if len(in.query) > 0 {
 		target += "?" + in.query.Encode()
 	}
 	req, err := http.NewRequestWithContext(ctx, in.method, target, bytes.NewReader(in.body))
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", in.method, in.path, err)
+		return nil, &unsentError{fmt.Errorf("%s %s: %w", in.method, in.path, err)}
 	}
 	maps.Copy(req.Header, in.header)
-	req.Header.Set("Accept", "application/json, "+v1.ProblemType)
+	req.Header.Set("Accept", accept)
 	if c.cfg.UserAgent != "" {
 		req.Header.Set("User-Agent", c.cfg.UserAgent)
 	}
 	if in.body != nil && req.Header.Get("Content-Type") == "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	c.authorize(req)
+	if err := c.authorize(req, refused); err != nil {
+		return nil, &unsentError{err}
+	}
 	return req, nil
 }
 
 // stream sends a call whose answer does not end by itself; the caller closes it.
 // Only ctx bounds it.
 func (c *Client) stream(ctx context.Context, in call) (*http.Response, error) {
-	req, err := c.request(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Accept", eventStreamType+", "+v1.ProblemType)
-	resp, err := c.http.Do(req)
+	resp, err := c.send(ctx, in, eventStreamType+", "+v1.ProblemType, &atomic.Bool{})
 	if err != nil {
 		return nil, c.noAnswer(ctx, in, true, err)
 	}
@@ -195,11 +209,20 @@ func (c *Client) stream(ctx context.Context, in call) (*http.Response, error) {
 
 const eventStreamType = "text/event-stream"
 
+// unsentError says why a request was not sent.
+type unsentError struct{ err error }
+
+func (e *unsentError) Error() string { return e.err.Error() }
+func (e *unsentError) Unwrap() error { return e.err }
+
 // noAnswer is the error of a request without an answer: which side gave up, and whether the other
 // side may have acted.
 func (c *Client) noAnswer(ctx context.Context, in call, sent bool, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s %s: %w", in.method, in.path, context.Cause(ctx))
+	}
+	if unsent, ok := errors.AsType[*unsentError](err); ok {
+		return unsent.err
 	}
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err // it repeats the URL, with its query

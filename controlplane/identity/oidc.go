@@ -83,7 +83,7 @@ func NewOIDC(cfg OIDCConfig) (*OIDC, error) {
 	o := &OIDC{cfg: cfg, issuers: map[string]*issuer{}, checked: newCache()}
 	var problems []error
 	for _, url := range cfg.Issuers {
-		if err := checkIssuer(url); err != nil {
+		if err := openid.CheckIssuer(url); err != nil {
 			problems = append(problems, err)
 			continue
 		}

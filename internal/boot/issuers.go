@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/openid"
 	"github.com/oscarfed/oscarfed/syncer/token"
 )
 
@@ -30,7 +31,7 @@ func issuersOf(cfg Syncer, read func(path string) (string, error)) ([]token.Issu
 	var out []token.Issuer
 	var problems []error
 	for _, url := range cfg.OIDCIssuers {
-		problems = append(problems, token.CheckIssuer(url))
+		problems = append(problems, openid.CheckIssuer(url))
 		out = append(out, token.Issuer{URL: url})
 	}
 	for _, value := range cfg.OIDCClientIDs {

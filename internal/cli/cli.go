@@ -128,10 +128,12 @@ func (a *app) sayCredentials(err error) {
 	switch c := a.connection; {
 	case c.TokenFile != "":
 		a.sayf("  the token in %s was refused: it may have expired, or be of an issuer that %s does not trust", c.TokenFile, c.Endpoint)
+	case c.LoginFile != "":
+		a.sayf("  the login of this context was refused: oscarfed login begins a new one")
 	case c.PasswordFile != "":
 		a.sayf("  the password in %s was refused: it is not that of user %q at %s", c.PasswordFile, c.User, c.Endpoint)
 	default:
-		a.sayf("  give --user and --password-file, --token-file, or a context in the configuration file")
+		a.sayf("  log in with oscarfed login, or give --user and --password-file, --token-file, or a context in the configuration file")
 	}
 }
 

@@ -27,7 +27,7 @@ func (contextListCmd) Run(a *app) error {
 	return a.print(list, func() *output.Table {
 		t := output.NewTable("CONTEXT", "CURRENT", "ENDPOINT", "USER", "CREDENTIAL")
 		for _, c := range list {
-			t.Row(c.Name, output.YesNo(c.Current), c.Endpoint, c.User, c.PasswordFile+c.TokenFile)
+			t.Row(c.Name, output.YesNo(c.Current), c.Endpoint, c.User, c.PasswordFile+c.TokenFile+c.LoginFile)
 		}
 		return t
 	})

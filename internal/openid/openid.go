@@ -1,14 +1,37 @@
-// Package openid has what the control plane and the syncer share of speaking with
-// OpenID providers: how much of an answer is read, and what a token claims.
+// Package openid has what the control plane, the syncer and the command line share of speaking with
+// OpenID providers: which addresses tokens may be sent to, how much of an answer is read, and what a
+// token claims.
 package openid
 
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"strings"
 )
+
+// CheckIssuer refuses an issuer on the way to which tokens could be read or forged.
+func CheckIssuer(issuer string) error {
+	u, err := url.Parse(issuer)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return fmt.Errorf("issuer %q is not a URL such as https://login.example.org/realms/science", issuer)
+	}
+	if !Private(u) {
+		return fmt.Errorf("issuer %q must be reached by https", issuer)
+	}
+	return nil
+}
+
+// Private says whether nobody can read a request to u on its way: it goes by https, or to this machine.
+func Private(u *url.URL) bool {
+	ip := net.ParseIP(u.Hostname())
+	local := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	return u.Scheme == "https" || u.Scheme == "http" && local
+}
 
 // MaxAnswer bounds what is read of an issuer's answer, in bytes.
 const MaxAnswer = 1 << 20
@@ -36,6 +59,10 @@ func (b Bounded) CloseIdleConnections() { (&http.Client{Transport: b.Next}).Clos
 type Claims struct {
 	Issuer  string `json:"iss"`
 	Subject string `json:"sub"`
+	// Party is the client that the token was issued to, and Expires when it expires, in seconds
+	// since 1970; empty and 0 when it does not say.
+	Party   string  `json:"azp"`
+	Expires float64 `json:"exp"`
 }
 
 // Unproven reads what a token claims; nothing when it is not a JWT. A caller that believes it

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -49,25 +48,6 @@ func (i Issuer) String() string { return i.URL }
 // GoString shows no secret.
 func (i Issuer) GoString() string { return i.URL }
 
-// CheckIssuer refuses an address that tokens would be sent to in clear.
-func CheckIssuer(issuer string) error {
-	u, err := url.Parse(issuer)
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return fmt.Errorf("issuer %q is not a URL such as https://login.example.org/realms/science", issuer)
-	}
-	if !private(u) {
-		return fmt.Errorf("issuer %q must be reached by https", issuer)
-	}
-	return nil
-}
-
-// private says whether a request to u can be read on its way.
-func private(u *url.URL) bool {
-	ip := net.ParseIP(u.Hostname())
-	local := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
-	return u.Scheme == "https" || u.Scheme == "http" && local
-}
-
 // Issuers speaks to the configured issuers. It is safe for concurrent use.
 type Issuers struct {
 	list   []Issuer
@@ -89,7 +69,7 @@ type endpoints struct {
 func NewIssuers(list []Issuer, transport http.RoundTripper, now func() time.Time) (*Issuers, error) {
 	var problems []error
 	for i, one := range list {
-		problems = append(problems, CheckIssuer(one.URL))
+		problems = append(problems, openid.CheckIssuer(one.URL))
 		if slices.ContainsFunc(list[:i], func(o Issuer) bool { return o.URL == one.URL }) {
 			problems = append(problems, fmt.Errorf("issuer %s is given twice", one.URL))
 		}
@@ -322,7 +302,7 @@ func (s *Issuers) discover(ctx context.Context, iss Issuer) (endpoints, error) {
 		at.style = oauth2.AuthStyleInHeader
 	}
 	for _, endpoint := range []string{at.token, at.revocation} {
-		if u, err := url.Parse(endpoint); endpoint != "" && (err != nil || !private(u)) {
+		if u, err := url.Parse(endpoint); endpoint != "" && (err != nil || !openid.Private(u)) {
 			return endpoints{}, fmt.Errorf("issuer %s: its endpoint %q is not reached by https", iss.URL, endpoint)
 		}
 	}

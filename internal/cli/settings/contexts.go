@@ -2,7 +2,6 @@ package settings
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -55,10 +54,10 @@ func (s Flags) SetContext(name string) error {
 		}
 		c := file.Contexts[name]
 		if s.TokenFile != "" {
-			c.User, c.PasswordFile = "", ""
+			c.User, c.PasswordFile, c.LoginFile = "", "", ""
 		}
 		if s.User != "" || s.PasswordFile != "" {
-			c.TokenFile = ""
+			c.TokenFile, c.LoginFile = "", ""
 		}
 		for _, part := range []struct {
 			to    *string
@@ -94,18 +93,9 @@ func (s Flags) SetContext(name string) error {
 
 // edit changes the configuration file, which its owner alone can read, whole or not at all.
 func (s Flags) edit(change func(*configFile) error) (err error) {
-	path := s.Config
-	file, found, err := readConfig(s.Config)
-	if path == "" {
-		path = found
-	} else if _, stat := os.Stat(path); errors.Is(stat, os.ErrNotExist) {
-		err = nil // one that is named is made
-	}
+	file, path, err := s.editable()
 	if err != nil {
 		return err
-	}
-	if !filepath.IsAbs(path) && s.Config == "" {
-		return exit.Usagef("without HOME and XDG_CONFIG_HOME, name the file with --config")
 	}
 	if err := change(&file); err != nil {
 		return err
@@ -120,20 +110,17 @@ func (s Flags) edit(change func(*configFile) error) (err error) {
 	return Replace(path, data)
 }
 
-// Replace replaces a file by one that only its owner can read, whole or not at all.
-func Replace(path string, data []byte) (err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(tmp.Name()))
+// editable is the configuration file, which may not be there yet, and its path.
+func (s Flags) editable() (configFile, string, error) {
+	file, path, err := readConfig(s.Config)
+	if s.Config != "" {
+		path = s.Config
+		if _, stat := os.Stat(path); errors.Is(stat, os.ErrNotExist) {
+			err = nil // one that is named is made
 		}
-	}()
-	_, err = tmp.Write(data)
-	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
 	}
-	return os.Rename(tmp.Name(), path)
+	if err == nil && !filepath.IsAbs(path) && s.Config == "" {
+		err = exit.Usagef("without HOME and XDG_CONFIG_HOME, name the file with --config")
+	}
+	return file, path, err
 }

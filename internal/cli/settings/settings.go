@@ -22,6 +22,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/login"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 	"github.com/oscarfed/oscarfed/internal/outbound"
 	"github.com/oscarfed/oscarfed/internal/version"
@@ -66,7 +67,9 @@ type Connection struct {
 	User         string `json:"user,omitempty"`
 	PasswordFile string `json:"password_file,omitempty"`
 	TokenFile    string `json:"token_file,omitempty"`
-	CAFile       string `json:"ca_file,omitempty"`
+	// LoginFile is what oscarfed login has written.
+	LoginFile string `json:"login_file,omitempty"`
+	CAFile    string `json:"ca_file,omitempty"`
 }
 
 // Resolve merges what was given (flags over environment, which the parser has
@@ -89,7 +92,7 @@ func (s Flags) Resolve() (Connection, output.Form, error) {
 		return Connection{}, "", exit.Usagef("context %q is not in %s; there: %s", name, path, known)
 	}
 	dir := filepath.Dir(path)
-	for _, p := range []*string{&stored.PasswordFile, &stored.TokenFile, &stored.CAFile} {
+	for _, p := range []*string{&stored.PasswordFile, &stored.TokenFile, &stored.LoginFile, &stored.CAFile} {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(dir, *p)
 		}
@@ -114,8 +117,8 @@ func merge(given, stored Connection) (Connection, error) {
 	if given.TokenFile != "" && (given.User != "" || given.PasswordFile != "") {
 		return c, exit.Usagef("give --token-file, or --user and --password-file, not both")
 	}
-	if stored.TokenFile != "" && (stored.User != "" || stored.PasswordFile != "") {
-		return c, exit.Usagef("the context has a token_file and a user or password_file; keep one of the two")
+	if stored.kinds() > 1 {
+		return c, exit.Usagef("the context has several of token_file, login_file, and user with password_file; keep one of them")
 	}
 	c.Endpoint = cmp.Or(given.Endpoint, stored.Endpoint, DefaultEndpoint)
 	c.CAFile = cmp.Or(given.CAFile, stored.CAFile)
@@ -123,6 +126,8 @@ func merge(given, stored Connection) (Connection, error) {
 	case given.TokenFile != "":
 	case given.User == "" && given.PasswordFile == "" && stored.TokenFile != "":
 		c.TokenFile = stored.TokenFile
+	case given.User == "" && given.PasswordFile == "" && stored.LoginFile != "":
+		c.LoginFile = stored.LoginFile
 	default:
 		c.User = cmp.Or(given.User, stored.User)
 		c.PasswordFile = cmp.Or(given.PasswordFile, stored.PasswordFile)
@@ -134,6 +139,30 @@ func merge(given, stored Connection) (Connection, error) {
 		}
 	}
 	return c, nil
+}
+
+// kinds counts the kinds of credentials that a context has.
+func (c Connection) kinds() (n int) {
+	for _, has := range []bool{c.TokenFile != "", c.LoginFile != "", c.User != "" || c.PasswordFile != ""} {
+		if has {
+			n++
+		}
+	}
+	return n
+}
+
+// WithoutCredentials is the connection of a caller who is not logged in yet.
+func (c Connection) WithoutCredentials() Connection {
+	return Connection{Endpoint: c.Endpoint, CAFile: c.CAFile}
+}
+
+// Login is the file of the connection's login, and the source of its tokens; nil when it has none.
+func (c Connection) Login() (login.File, *login.Source) {
+	if c.LoginFile == "" {
+		return "", nil
+	}
+	file := login.File(c.LoginFile)
+	return file, login.NewSource(file, c.Endpoint)
 }
 
 // Dial makes the client of a connection. It sends nothing yet.
@@ -149,6 +178,9 @@ func (c Connection) Dial() (*client.Client, error) {
 		if cfg.Token, err = readSecret("token", c.TokenFile); err != nil {
 			return nil, err
 		}
+	}
+	if _, source := c.Login(); source != nil {
+		cfg.TokenOf = source.Token
 	}
 	if c.CAFile != "" {
 		pem, err := ReadLimited(c.CAFile, MaxConfig)

@@ -1,0 +1,151 @@
+package login
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
+)
+
+// maxFile bounds the file of a login, in bytes.
+const maxFile = 256 << 10
+
+// Record is a login as it stands in its file.
+type Record struct {
+	// API is the endpoint that the login is for. Its tokens are sent there, and to the issuer.
+	API      string `json:"api"`
+	Issuer   string `json:"issuer,omitempty"`
+	ClientID string `json:"client_id,omitempty"`
+	// Agent is the account of oidc-agent that gives the tokens. What follows is empty then.
+	Agent        string    `json:"oidc_agent,omitempty"`
+	AccessToken  string    `json:"access_token,omitempty"`
+	RefreshToken string    `json:"refresh_token,omitempty"`
+	Expires      time.Time `json:"expires,omitzero"`
+}
+
+// String shows no token.
+func (r Record) String() string { return "a login at " + cmp.Or(r.Issuer, "oidc-agent") }
+
+// GoString shows no token.
+func (r Record) GoString() string { return r.String() }
+
+// File is the path of a login's file.
+type File string
+
+// Load reads a login. There is none when the error is fs.ErrNotExist.
+func (f File) Load() (Record, error) {
+	file, err := os.OpenFile(string(f), os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is not waited for
+	if err != nil {
+		return Record{}, err
+	}
+	defer file.Close() //nolint:errcheck // only read
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return Record{}, err
+	case !info.Mode().IsRegular():
+		return Record{}, exit.Usagef("login: %s is not a regular file", f)
+	case info.Mode().Perm()&0o077 != 0:
+		return Record{}, exit.Usagef("login: others can read %s: chmod 600 %s, or oscarfed logout", f, f)
+	}
+	data, err := io.ReadAll(io.LimitReader(file, maxFile))
+	if err != nil {
+		return Record{}, err
+	}
+	var r Record
+	if json.Unmarshal(data, &r) != nil { // its error may quote a token
+		return Record{}, exit.Usagef("login: %s cannot be read: oscarfed login makes it again", f)
+	}
+	return r, nil
+}
+
+// Save replaces a login.
+func (f File) Save(ctx context.Context, r Record) error {
+	unlock, err := f.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	next, err := f.reserve()
+	if err != nil {
+		return err
+	}
+	return f.put(next, r)
+}
+
+// Remove removes a login.
+func (f File) Remove(ctx context.Context) error {
+	unlock, err := f.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := os.Remove(string(f)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// reserve makes the file that will replace f, so that a folder that cannot be written to is noticed
+// before a refresh token is used.
+func (f File) reserve() (*os.File, error) {
+	return os.CreateTemp(filepath.Dir(string(f)), ".login-*") // mode 0600
+}
+
+// put writes a login to a reserved file, and moves that to f.
+func (f File) put(next *os.File, r Record) error {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err == nil {
+		_, err = next.Write(append(data, '\n'))
+	}
+	if err := errors.Join(err, next.Sync(), next.Close()); err != nil {
+		return fmt.Errorf("keep the login: %w", errors.Join(err, os.Remove(next.Name())))
+	}
+	return os.Rename(next.Name(), string(f))
+}
+
+// lock excludes other processes, and other callers in this one, until unlock is called. The lock
+// file stays: a process that removed it would let two others in.
+func (f File) lock(ctx context.Context) (unlock func(), err error) {
+	if err := os.MkdirAll(filepath.Dir(string(f)), 0o700); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(string(f)+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	locked := make(chan struct{})
+	var failed error // set when locked is closed
+	go func() {
+		defer close(locked)
+		for {
+			if failed = syscall.Flock(int(file.Fd()), syscall.LOCK_EX); !errors.Is(failed, syscall.EINTR) {
+				return
+			}
+		}
+	}()
+	release := func() { _ = file.Close() } // closing unlocks
+	select {
+	case <-locked:
+		if failed != nil {
+			release()
+			return nil, fmt.Errorf("lock %s: %w", file.Name(), failed)
+		}
+		return release, nil
+	case <-ctx.Done():
+		go func() {
+			<-locked
+			release()
+		}()
+		return nil, context.Cause(ctx)
+	}
+}

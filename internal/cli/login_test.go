@@ -1,0 +1,307 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/login"
+	"github.com/oscarfed/oscarfed/test/await"
+	"github.com/oscarfed/oscarfed/test/issuer"
+)
+
+// watched is an output that a test looks at while a command writes it.
+type watched struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.Write(p)
+}
+
+func (w *watched) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.String()
+}
+
+// site is an API whose users log in at an issuer, and a person's home.
+type site struct {
+	t      *testing.T
+	issuer *issuer.Issuer
+	api    string
+	home   string
+	mu     sync.Mutex
+	// authorizations are those that the API was sent, by path.
+	authorizations map[string][]string
+	// out is all that commands have printed.
+	out watched
+}
+
+const person = "alice@science.example"
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{t: t, issuer: issuer.New(t, "/realms/science"), home: t.TempDir(), authorizations: map[string][]string{}}
+	s.issuer.User(person, map[string]any{"name": "Alice"})
+	s.issuer.Grant(issuer.Grants{ClientID: "cli", Rotate: true})
+	server := httptest.NewServer(http.HandlerFunc(s.serve))
+	t.Cleanup(server.Close)
+	s.api = server.URL
+	for key, value := range map[string]string{"HOME": s.home, "XDG_CONFIG_HOME": s.home, "DISPLAY": "", "WAYLAND_DISPLAY": "", "BROWSER": "", "SSH_CONNECTION": ""} {
+		t.Setenv(key, value)
+	}
+	return s
+}
+
+func (s *site) serve(w http.ResponseWriter, r *http.Request) {
+	given := r.Header.Get("Authorization")
+	s.mu.Lock()
+	s.authorizations[r.URL.Path] = append(s.authorizations[r.URL.Path], given)
+	s.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	var answer any
+	switch r.URL.Path {
+	case "/system/login":
+		answer = v1.Login{Issuers: []v1.LoginIssuer{{Issuer: s.issuer.URL, ClientID: "cli"}}}
+	case "/system/whoami":
+		subject, _, err := s.issuer.Check(r.Context(), strings.TrimPrefix(given, "Bearer "))
+		if err != nil || subject != person {
+			w.Header().Set("Content-Type", v1.ProblemType)
+			w.WriteHeader(http.StatusUnauthorized)
+			answer = v1.Problem{Status: http.StatusUnauthorized, Code: v1.CodeUnauthenticated, Title: "no"}
+			break
+		}
+		answer = v1.WhoAmI{Subject: subject, Name: "Alice", Owner: subject, Groups: []string{"physics"}, Rights: []string{v1.RightOwn}}
+	}
+	if err := json.NewEncoder(w).Encode(answer); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// run runs a command, and gives its status with what it printed.
+func (s *site) run(ctx context.Context, args ...string) (status int, stdout, stderr string) {
+	var out, errs watched
+	status = Run(ctx, args, strings.NewReader(""), io.MultiWriter(&out, &s.out), io.MultiWriter(&errs, &s.out))
+	return status, out.String(), errs.String()
+}
+
+// login runs a login by device code, which a person answers.
+func (s *site) login(args ...string) (status int, stdout, stderr string) {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	defer cancel()
+	var errs, out watched
+	done := make(chan int, 1)
+	go func() {
+		done <- Run(ctx, append([]string{"login"}, args...), strings.NewReader(""), io.MultiWriter(&out, &s.out), io.MultiWriter(&errs, &s.out))
+	}()
+	code := regexp.MustCompile(`type the code {2}(\S+)`)
+	await.Until(s.t, "a code is shown, or the command ends", func() bool {
+		if found := code.FindStringSubmatch(errs.String()); found != nil {
+			s.issuer.Decide(found[1], person)
+			return true
+		}
+		return len(done) > 0
+	})
+	return <-done, out.String(), errs.String()
+}
+
+// kept is the login of the only context.
+func (s *site) kept() login.Record {
+	s.t.Helper()
+	files, err := filepath.Glob(filepath.Join(s.home, "oscarfed", "logins", "*.json"))
+	if err != nil || len(files) != 1 {
+		s.t.Fatalf("the logins are %v, %v", files, err)
+	}
+	r, err := login.File(files[0]).Load()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return r
+}
+
+// TestLoginWhoAmILogout goes through the life of a login. No token of it is in what commands print.
+func TestLoginWhoAmILogout(t *testing.T) {
+	s := newSite(t)
+	status, stdout, stderr := s.login("--endpoint", s.api)
+	if status != exit.Done || !strings.Contains(stdout, person) {
+		t.Fatalf("status %d: %s%s", status, stdout, stderr)
+	}
+	first := s.kept()
+	// The first context is the current one: nothing has to be said any more.
+	if status, stdout, stderr := s.run(t.Context(), "whoami"); status != exit.Done || !strings.Contains(stdout, "physics") {
+		t.Fatalf("status %d: %s%s", status, stdout, stderr)
+	}
+	// Its token is revoked before its time: it is renewed, and the command goes on.
+	s.issuer.Rotate()
+	if status, stdout, stderr := s.run(t.Context(), "whoami", "-o", "name"); status != exit.Done || stdout != person+"\n" {
+		t.Fatalf("status %d: %s%s", status, stdout, stderr)
+	}
+	second := s.kept()
+	if second.AccessToken == first.AccessToken || second.RefreshToken == first.RefreshToken {
+		t.Error("the tokens were not renewed")
+	}
+	// Another login replaces it, and ends the one before.
+	if status, _, stderr := s.login(); status != exit.Done || !s.issuer.Revoked(second.RefreshToken) {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	third := s.kept()
+	if status, _, stderr := s.run(t.Context(), "logout"); status != exit.Done || !s.issuer.Revoked(third.RefreshToken) {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	if _, err := os.Stat(filepath.Join(s.home, "oscarfed", "logins")); err != nil {
+		t.Error(err)
+	}
+	if status, _, stderr := s.run(t.Context(), "whoami"); status != exit.ExitNotAuthorised || !strings.Contains(stderr, "oscarfed login") {
+		t.Errorf("after the logout: status %d: %s", status, stderr)
+	}
+	if status, _, _ := s.run(t.Context(), "logout"); status != exit.NotFound {
+		t.Errorf("a second logout: status %d", status)
+	}
+	for _, given := range s.authorizations["/system/login"] {
+		if given != "" {
+			t.Errorf("credentials were sent to ask how to log in: %s", given)
+		}
+	}
+	for _, r := range []login.Record{first, second, third} {
+		for _, secret := range []string{r.AccessToken, r.RefreshToken} {
+			if strings.Contains(s.out.String(), secret) {
+				t.Error("a token was printed")
+			}
+		}
+	}
+}
+
+// TestLoginOpensTheBrowser: the browser's program gets the page as one argument, without any token or
+// verifier, and the loopback gets the answer.
+func TestLoginOpensTheBrowser(t *testing.T) {
+	s := newSite(t)
+	args := filepath.Join(s.home, "args")
+	browser := filepath.Join(s.home, "browser")
+	script := "#!/bin/sh\nprintf '%s\\n' \"$@\" > " + args + ".new\nmv " + args + ".new " + args + "\n"
+	if err := os.WriteFile(browser, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("BROWSER", browser)
+	done := make(chan int, 1)
+	var errs watched
+	go func() {
+		done <- Run(t.Context(), []string{"login", "--browser", "--endpoint", s.api}, strings.NewReader(""), &s.out, io.MultiWriter(&errs, &s.out))
+	}()
+	var page string
+	await.Until(t, "the browser is opened", func() bool {
+		text, err := os.ReadFile(args)
+		page = strings.TrimSpace(string(text))
+		return err == nil || len(done) > 0
+	})
+	if strings.Contains(page, "\n") || strings.Contains(page, "verifier") || !strings.HasPrefix(page, s.issuer.URL) {
+		t.Fatalf("the browser was given %q: %s", page, errs.String())
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, page, strings.NewReader(url.Values{"subject": {person}}.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: transport, Timeout: time.Minute}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if status := <-done; status != exit.Done || strings.Contains(s.out.String(), s.kept().RefreshToken) {
+		t.Errorf("status %d: %s", status, errs.String())
+	}
+}
+
+// TestALoginThatTheAPIRefusesIsNotKept: the issuer knows the person, and the API does not let her in.
+func TestALoginThatTheAPIRefusesIsNotKept(t *testing.T) {
+	s := newSite(t)
+	other := issuer.New(t, "")
+	other.User(person, nil)
+	s.issuer = other
+	own := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path != "/system/login" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(v1.Login{Issuers: []v1.LoginIssuer{{Issuer: other.URL, ClientID: "cli"}}})
+	}))
+	defer own.Close()
+	status, _, stderr := s.login("--endpoint", own.URL)
+	if status != exit.ExitNotAuthorised || !strings.Contains(stderr, "does not let you in") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+	if files, _ := filepath.Glob(filepath.Join(s.home, "oscarfed", "logins", "*.json")); len(files) != 0 {
+		t.Errorf("kept: %v", files)
+	}
+	if _, stdout, _ := s.run(t.Context(), "context", "list", "--no-headers"); stdout != "" {
+		t.Errorf("a context was made: %s", stdout)
+	}
+}
+
+func TestWhichIssuer(t *testing.T) {
+	one, two := v1.LoginIssuer{Issuer: "https://one.example", ClientID: "cli"}, v1.LoginIssuer{Issuer: "https://two.example", Scopes: []string{"openid"}}
+	for _, c := range []struct {
+		given v1.LoginIssuer
+		named []v1.LoginIssuer
+		want  string
+	}{
+		{v1.LoginIssuer{}, []v1.LoginIssuer{one}, "https://one.example cli"},
+		{v1.LoginIssuer{}, []v1.LoginIssuer{one, two}, "names several"},
+		{v1.LoginIssuer{Issuer: two.Issuer}, []v1.LoginIssuer{one, two}, "names no client"},
+		{v1.LoginIssuer{Issuer: two.Issuer, ClientID: "x"}, []v1.LoginIssuer{one, two}, "https://two.example x"},
+		{v1.LoginIssuer{Issuer: "https://three.example"}, []v1.LoginIssuer{one, two}, "does not trust"},
+		{v1.LoginIssuer{}, nil, "has no issuer"},
+	} {
+		got, err := choose(c.given, c.named)
+		text := got.Issuer + " " + got.ClientID
+		if err != nil {
+			text = err.Error()
+		}
+		if !strings.Contains(text, c.want) {
+			t.Errorf("%+v of %d: %s, want %s", c.given, len(c.named), text, c.want)
+		}
+	}
+}
+
+func TestWhichBrowser(t *testing.T) {
+	find := func(name string) (string, error) {
+		if name == "xdg-open" || name == "lynx" {
+			return "/usr/bin/" + name, nil
+		}
+		return "", os.ErrNotExist
+	}
+	for _, c := range []struct {
+		environment map[string]string
+		want        string
+	}{
+		{map[string]string{}, ""},
+		{map[string]string{"DISPLAY": ":0"}, "/usr/bin/xdg-open"},
+		{map[string]string{"DISPLAY": ":0", "SSH_CONNECTION": "10.0.0.1"}, ""},
+		{map[string]string{"BROWSER": "lynx"}, "/usr/bin/lynx"},
+		{map[string]string{"BROWSER": "absent", "WAYLAND_DISPLAY": "w"}, "/usr/bin/xdg-open"},
+	} {
+		if got := opener(func(key string) string { return c.environment[key] }, find); got != c.want {
+			t.Errorf("%v: %q, want %q", c.environment, got, c.want)
+		}
+	}
+}
