@@ -163,9 +163,26 @@ func (s *Sim) createBucket(c *call) {
 	b.tags = map[string]string{"owner": "oscar", "owner_name": c.ownerName()}
 	if c.user != nil {
 		b.tags["owner"] = c.user.Subject
-		_ = s.minio.setPolicies(name, c.user.Subject, cmp.Or(in.Visibility, "private")) // he is a user of MinIO
+		s.share(c, "Error creating policies for bucket: ", name, in)
 	}
 	c.code(http.StatusCreated)
+}
+
+// share sets the policies of a user's bucket. One that is restricted has a group with its name, which takes users of
+// MinIO only: those who were at this OSCAR. The caller holds the lock.
+func (s *Sim) share(c *call, prefix, name string, in bucketInfo) {
+	visibility := cmp.Or(in.Visibility, "private")
+	_ = s.minio.setPolicies(name, c.user.Subject, visibility) // he is a user of MinIO
+	if visibility != "restricted" {
+		return
+	}
+	for _, user := range in.AllowedUsers {
+		if !s.minio.users[user] {
+			c.text(http.StatusInternalServerError, fmt.Sprintf("%serror creating bucket group: error creating/updating MinIO group %s: The specified user does not exist. (Specified user does not exist)", prefix, name))
+			return
+		}
+	}
+	s.minio.policies[name] = append(s.minio.policies[name], name)
 }
 
 // updateBucket changes who may see a user's bucket; the administrator's have no policies.
@@ -188,7 +205,7 @@ func (s *Sim) updateBucket(c *call) {
 	default:
 		if c.user != nil && in.Visibility != "" {
 			s.minio.dropPolicies(in.Name)
-			_ = s.minio.setPolicies(in.Name, c.user.Subject, in.Visibility) // he is a user of MinIO
+			s.share(c, "", in.Name, in)
 		}
 		c.code(http.StatusNoContent)
 	}

@@ -88,6 +88,18 @@ func (s *suite) usersUsage(t *testing.T) {
 		s.do(t, "POST", "/system/buckets/"+b+"/presign", map[string]any{"object_key": "a", "operation": "download"}, user).want(t, 200, "{..}")
 	})
 	s.do(t, "DELETE", "/system/buckets/"+b, nil, user).want(t, 204, "")
+	t.Run("a bucket for some [code]", func(t *testing.T) {
+		b := s.name("some")
+		some := map[string]any{"bucket_name": b, "visibility": "restricted", "allowed_users": []string{s.name("unknown")}}
+		s.do(t, "POST", "/system/buckets", some, user).want(t, 500, "Error creating policies for bucket: error creating bucket group: ..")
+		s.do(t, "DELETE", "/system/buckets/"+b, nil, user).want(t, 204, "")
+		some["allowed_users"] = []string{}
+		s.do(t, "POST", "/system/buckets", some, user).want(t, 201, "")
+		if got := s.do(t, "GET", "/system/buckets", nil, user); !strings.Contains(got.body, `"bucket_name":"`+b+`","visibility":"restricted"`) {
+			t.Errorf("it is shown as %.1000s", got.body)
+		}
+		s.do(t, "DELETE", "/system/buckets/"+b, nil, user).want(t, 204, "")
+	})
 	t.Run("what is not his [code]", func(t *testing.T) {
 		s.do(t, "GET", "/system/logs", nil, user).want(t, 403, "OIDC tokens are not allowed for system logs")
 		s.do(t, "GET", "/system/metrics/"+s.name("no"), nil, user).want(t, 404, "")
