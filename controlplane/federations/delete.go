@@ -44,7 +44,17 @@ func (c *Controller) DeleteService(ctx context.Context, caller identity.Caller, 
 		if err != nil {
 			return nil, err
 		}
-		if !p.At().Coordinator {
+		switch {
+		case p.Rec.Phase.Result():
+			err := c.forget(ctx, p.UID, opts, q)
+			if errors.Is(err, request.ErrAccepted) || errors.Is(err, gate.ErrStale) {
+				if err := tries.Next(ctx, err); err != nil {
+					return nil, err
+				}
+				continue
+			}
+			return &DeleteResult{}, fault.Crossing(err)
+		case !p.At().Coordinator:
 			return c.removeMember(ctx, caller, p, opts)
 		}
 		c.gate.Fail("before_delete")
@@ -64,6 +74,7 @@ func (c *Controller) DeleteService(ctx context.Context, caller identity.Caller, 
 			return nil, fault.Crossing(err)
 		}
 		res.Replicas = c.fatesOf(p.Rec, slices.Concat(p.Rec.Members, p.Rec.Leaving))
+		c.forgetFormer(ctx, p.Rec, opts)
 		return res, nil
 	}
 }
@@ -72,13 +83,13 @@ func (c *Controller) DeleteService(ctx context.Context, caller identity.Caller, 
 // further orders, one that is being deleted already.
 func (c *Controller) deletable(caller identity.Caller, service string, opts DeleteOptions) (view.MemberRef, error) {
 	p, err := c.state.Find(caller, service, opts.ClusterID)
-	if err != nil && (opts.Jobs != "" || opts.Data != "") {
-		p, err = c.leaving(caller, service, opts.ClusterID, err)
+	if (err != nil || p.Rec.Phase.Result()) && (opts.Jobs != "" || opts.Data != "") {
+		p, err = c.leaving(caller, service, opts.ClusterID, p, err)
 	}
 	switch {
 	case err != nil:
 		return p, err
-	case p.Rec.Phase.Result():
+	case p.Rec.Phase.Result() && !p.At().Coordinator:
 		return p, fault.NotFound(fmt.Sprintf("there is no service %q", service))
 	case !caller.MayChange(p.Rec.Owner):
 		return p, &fault.Error{Code: fault.CodeForbidden, Message: fmt.Sprintf("service %q can be deleted by its owner only", service)}
@@ -86,6 +97,68 @@ func (c *Controller) deletable(caller identity.Caller, service string, opts Dele
 		return p, conflictOf(p.Rec)
 	}
 	return p, nil
+}
+
+// forget removes the kept result of a failed creation. Nothing of it may be left on a cluster.
+func (c *Controller) forget(ctx context.Context, uid string, opts DeleteOptions, q request.Claim) error {
+	all, own := c.together(uid)
+	if own < 0 {
+		return gate.ErrStale
+	}
+	s, rev := all[own].sit, all[own].rev
+	if err := s.Understood(); err != nil {
+		return err
+	}
+	for _, r := range s.Replicas {
+		switch {
+		case r.Desired == nil:
+		case r.Acknowledged():
+			return gate.ErrStale // the next step takes it out of the store
+		default:
+			return &fault.Error{Code: fault.CodeConflict, Message: fmt.Sprintf(
+				"the creation of %q is taken back, and cluster %q has not done so yet; it does when it is back", s.Fed.GroupID, r.At.ClusterID)}
+		}
+	}
+	all[own].next = decide.Decision{Name: "forgotten", RemoveFed: true}
+	res, err := c.store.Update(ctx, store.Update{
+		Keys: append(q.Keys(), all.keys()...),
+		Build: func(v store.View, tx *store.Txn) error {
+			if err := c.requests.Free(q, v); err != nil {
+				return err
+			}
+			if opts.IfMatch != 0 && rev != opts.IfMatch {
+				return gate.ErrStale
+			}
+			q.Write(tx, uid, record.At(s.Now), &record.Answer{Phase: record.PhaseDeleting})
+			return all.put(v, tx)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return c.gate.Shows(ctx, res.Revision)
+}
+
+// forgetFormer removes the results of failed creations of a federation that is deleted, so that
+// none of them is listed in its place. Those that it cannot remove are removed with their age.
+func (c *Controller) forgetFormer(ctx context.Context, fed *record.Federation, opts DeleteOptions) {
+	at := fed.Coordinator()
+	if at == nil {
+		return
+	}
+	var former []string
+	c.state.Read(func(v *view.View) {
+		for uid := range v.Named.Of(at.ServiceName) {
+			f := v.Federations.Get(uid)
+			if f.Rec.Phase.Result() && f.Rec.Owner == fed.Owner && f.Rec.GroupID == fed.GroupID && uid != fed.UID {
+				former = append(former, uid)
+			}
+		}
+	})
+	opts.IfMatch = 0
+	for _, uid := range former {
+		_ = c.forget(ctx, uid, opts, request.Claim{})
+	}
 }
 
 // removeMember is the deletion of a replica that is not the coordinator: the others stay.
@@ -206,8 +279,7 @@ func (o DeleteOptions) orders() decide.DeletionOrders {
 
 // leaving finds a deletion under way whose orders a request amends: of a federation, or of a
 // removed member. Otherwise the answer stays the same.
-func (c *Controller) leaving(caller identity.Caller, service, clusterID string, otherwise error) (view.MemberRef, error) {
-	out, err := view.MemberRef{}, otherwise
+func (c *Controller) leaving(caller identity.Caller, service, clusterID string, out view.MemberRef, err error) (view.MemberRef, error) {
 	c.state.Read(func(v *view.View) {
 		for uid := range v.Named.Of(service) {
 			rev, f := v.Federations.Get(uid).Rev, v.Federations.Get(uid).Rec

@@ -11,8 +11,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// List lists the federations that the caller may see, by owner and group_id. Results of failed
-// creations are among them until they are swept, and federations that are being deleted until
+// List lists the federations that the caller may see, by owner and group_id. The result of
+// a failed creation is among them until it is swept or has a successor, and federations that are being deleted until
 // their last tombstone is acknowledged.
 //
 // Each page is as the store was at the revision of the first one. What the caller may not see any
@@ -92,13 +92,25 @@ func (s *federationScan) look(most int, found *[]view.Versioned[record.Federatio
 			}
 			left--
 			s.after = at
-			if f := p.Federation(at.UID); s.q.MatchesOwner(at.Owner) && MayRead(p, s.caller, f.Rec) && matches(p, &s.q, f) {
+			if f := p.Federation(at.UID); s.q.MatchesOwner(at.Owner) && !succeeded(p, at, f.Rec) && MayRead(p, s.caller, f.Rec) && matches(p, &s.q, f) {
 				*found = append(*found, f)
 			}
 		}
 		end = true
 	})
 	return end, err
+}
+
+// succeeded says whether the result of a failed creation has a later federation of the same name
+// beside it. Uids are in the order of time, and so are the positions of one name.
+func succeeded(p *view.Past, at view.FederationPos, f *record.Federation) bool {
+	if !f.Phase.Result() {
+		return false
+	}
+	for next := range p.Federations(at) {
+		return next.Owner == at.Owner && next.GroupID == at.GroupID
+	}
+	return false
 }
 
 // MayRead says whether a caller may see a federation, as it was and as it is now.

@@ -207,7 +207,7 @@ func mayBeThere(err error) bool {
 // over says whether a federation is the result of a creation that failed, or is
 // being deleted: it cannot be changed.
 func over(phase string) bool {
-	return phase == "aborted" || phase == "rolled_back" || phase == "rolling_back" || phase == "deleting"
+	return phase == aborted || phase == rolledBack || phase == "rolling_back" || phase == "deleting"
 }
 
 // change replaces the definition of a service that is there already. When it is

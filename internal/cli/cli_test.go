@@ -66,8 +66,8 @@ func TestLostAnswerIsUnknown(t *testing.T) {
 	}
 	var stdout, stderr bytes.Buffer
 	status := Run(t.Context(), []string{"--endpoint", server.URL, "apply", "-f", file}, strings.NewReader(""), &stdout, &stderr)
-	if status != exit.InProgress || !strings.Contains(stderr.String(), "--idempotency-key") {
-		t.Fatalf("status %d, want %d, and the key: %s", status, exit.InProgress, &stderr)
+	if status != exit.InProgress || !strings.Contains(stderr.String(), "the same again waits for the same outcome") {
+		t.Fatalf("status %d, want %d, and how to ask again: %s", status, exit.InProgress, &stderr)
 	}
 }
 

@@ -76,6 +76,9 @@ func describe(w io.Writer, f *v1.Federation, now time.Time) error {
 	facts.Row("Uid", f.UID)
 	facts.Row("Owner", f.Owner)
 	facts.Row("Phase", fmt.Sprintf("%s, generation %d, %d of %s ready", output.Words(f.Phase), f.Generation, ready(f), output.Count(len(deployed(f)), "replica")))
+	if left := leftOfFailed(f.Phase, f.Coordinator.ServiceName); left != "" {
+		facts.Row("", left)
+	}
 	if f.Paused {
 		facts.Row("", "paused: nothing is changed on any cluster")
 	}
@@ -89,7 +92,7 @@ func describe(w io.Writer, f *v1.Federation, now time.Time) error {
 	facts.Row("Created", when(f.CreatedAt.Time, now))
 	facts.Row("Changed", when(f.ChangedAt.Time, now))
 
-	replicas := replicaTable(f.Replicas)
+	replicas := replicaTable(ofFailed(f.Phase, f.Replicas))
 	for _, part := range []struct {
 		title string
 		body  *output.Table

@@ -99,12 +99,16 @@ func (c *getReplicasCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.print(view, func() *output.Table { return viewTable(view) })
+	if err := a.print(view, func() *output.Table { return viewTable(view) }); err != nil {
+		return err
+	}
+	a.sayFailed(view.Phase, c.Service)
+	return nil
 }
 
 // viewTable is a federation as one replica sees it, that replica first.
 func viewTable(view *v1.Replicas) *output.Table {
-	return replicaTable(append([]v1.Replica{view.Self}, view.Replicas...))
+	return replicaTable(ofFailed(view.Phase, append([]v1.Replica{view.Self}, view.Replicas...)))
 }
 
 // replicaTable has a line for each replica, in the order given.

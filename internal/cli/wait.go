@@ -107,6 +107,13 @@ func (c *waitCmd) forService(ctx context.Context, a *app, api *client.Client) (s
 		if strings.EqualFold(view.Phase, c.wanted()) {
 			return errSeen
 		}
+		if view.Phase == aborted || view.Phase == rolledBack {
+			if c.For == "deleted" {
+				return errSeen
+			}
+			a.sayFailed(view.Phase, c.Name)
+			return exit.Errorf(exit.Failed, "%s: its creation has failed", c.Name)
+		}
 		return nil
 	})
 	switch {
