@@ -36,7 +36,7 @@ KUBE         := $(BUILD)/tools/kube-$(KUBE_VERSION)
 OPENID_VERSION := $(shell awk -F '"' '$$2 == "oidc-provider" { print $$4 }' test/openid/package.json)
 OPENID         := $(BUILD)/tools/openid-$(OPENID_VERSION)
 
-.PHONY: help build images demo demo-keep test kube openid lint fuzz bench contract proof proof-ha proof-jobs campaign campaign-coverage browser ui ui-check
+.PHONY: help build images demo demo-keep test kube openid lint fuzz bench contract proof proof-ha proof-jobs campaign campaign-coverage browser ui ui-check ui-tools screenshots
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,7 +56,7 @@ demo-keep: build ## the same up to the repair, and keeps the federation running 
 	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BUILD)/demo ./test/demo
 	@$(BUILD)/demo -oscarfed $(BIN)/oscarfed -keep
 
-test: kube openid browser ## all tests, with the race detector where there is a C compiler
+test: kube openid browser ui-tools ## all tests, with the race detector where there is a C compiler
 	@tools/test.sh $(PKG)
 
 kube: $(KUBE)/built ## build the Kubernetes that tests talk to
@@ -82,6 +82,12 @@ ui: ## build the web page into api/ui/dist, which is committed; needs npm
 
 ui-check: ## is api/ui/dist what its source gives? needs npm
 	@tools/ui.sh --check
+
+ui-tools: ## install what the web page is built and tested with; needs npm
+	@tools/ui.sh --install
+
+screenshots: browser ## renew the pictures of README and docs/ui.md
+	@SCREENSHOTS='$(CURDIR)/docs/ui' $(GO) test -count 1 -run TestScreenshots ./test/ui
 
 browser: ## find the Chromium that tests drive, and install it on Debian as root
 	@tools/browser.sh

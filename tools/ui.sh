@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the web page into api/ui/dist, from api/ui and api/openapi.yaml. With --check it builds
-# elsewhere and says whether api/ui/dist is what the source gives. What npm installs is in
-# build/ui, and nothing of it in the source.
+# elsewhere and says whether api/ui/dist is what the source gives. With --install it only installs
+# what the page is built and tested with, in build/ui.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,6 +21,7 @@ if ! cmp -s "$work/package-lock.json" "$work/node_modules/.built-from"; then
   (cd "$work" && npm ci --no-audit --no-fund --ignore-scripts --silent)
   cp "$work/package-lock.json" "$work/node_modules/.built-from"
 fi
+if [ "${1:-}" = --install ]; then exit 0; fi
 cd "$work"
 npx --no-install openapi-typescript ../openapi.yaml -o src/api/schema.d.ts >/dev/null
 npx --no-install tsc --noEmit

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"path"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/server/respond"
@@ -26,14 +25,14 @@ const (
 // log in at, and nothing else: no inline script or style, no frame, and no text that becomes markup
 // (Trusted Types).
 func pagePolicy(issuers []v1.LoginIssuer) string {
-	connect := "'self'"
+	connect := []string{"'self'"}
 	for _, i := range issuers {
 		// The text of an issuer is an operator's, and must not be able to end the directive.
 		if u, err := url.Parse(i.Issuer); err == nil && i.ClientID != "" && u.Host != "" && !strings.ContainsAny(u.Host, ";, ") {
-			connect += " " + u.Scheme + "://" + u.Host
+			connect = append(connect, u.Scheme+"://"+u.Host)
 		}
 	}
-	return "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src " + connect +
+	return "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src " + strings.Join(connect, " ") +
 		"; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 }
 
@@ -45,8 +44,8 @@ type pageFile struct {
 	forever bool
 }
 
-// pageFiles are compressed once in the life of a process.
-var pageFiles = sync.OnceValues(func() (map[string]pageFile, error) {
+// loadPage reads and compresses what is embedded; a Server does it once, when it is asked first.
+func loadPage() (map[string]pageFile, error) {
 	raw, err := ui.Files()
 	if err != nil {
 		return nil, err
@@ -64,7 +63,7 @@ var pageFiles = sync.OnceValues(func() (map[string]pageFile, error) {
 		}
 	}
 	return files, nil
-})
+}
 
 func compress(body []byte) ([]byte, error) {
 	var out bytes.Buffer
@@ -116,7 +115,7 @@ func (s *Server) pageFile(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) servePage(w http.ResponseWriter, r *http.Request, name string) error {
-	files, err := pageFiles()
+	files, err := s.pageFiles()
 	if err != nil {
 		return err
 	}

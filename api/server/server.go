@@ -101,6 +101,8 @@ type Server struct {
 	drained chan struct{}
 	drain   sync.Once
 	router  chi.Router
+	// pageFiles are the files of the web page by name.
+	pageFiles func() (map[string]pageFile, error)
 }
 
 // New makes a Server; it starts nothing. UseCases and Authenticator must be
@@ -128,16 +130,17 @@ func New(cfg Config) *Server {
 		cfg.Timeout = DefaultTimeout
 	}
 	s := &Server{
-		cp:       cfg.UseCases,
-		auth:     cfg.Authenticator,
-		log:      cfg.Logger,
-		registry: cfg.Registry,
-		metrics:  middleware.NewMetrics(cfg.Registry),
-		limits:   middleware.NewLimits(cfg.RateLimit, cfg.Logger),
-		accepted: middleware.NewAccepted(),
-		watchers: newWatchers(cfg.MaxWatches),
-		drained:  make(chan struct{}),
-		cfg:      cfg,
+		cp:        cfg.UseCases,
+		auth:      cfg.Authenticator,
+		log:       cfg.Logger,
+		registry:  cfg.Registry,
+		metrics:   middleware.NewMetrics(cfg.Registry),
+		limits:    middleware.NewLimits(cfg.RateLimit, cfg.Logger),
+		accepted:  middleware.NewAccepted(),
+		watchers:  newWatchers(cfg.MaxWatches),
+		drained:   make(chan struct{}),
+		pageFiles: sync.OnceValues(loadPage),
+		cfg:       cfg,
 	}
 	s.router = s.routes()
 	return s

@@ -90,7 +90,7 @@ function Members({ f }: { f: Federation }) {
             <thead>
               <tr><th scope="col" class="first">Cluster</th><th scope="col">State</th><th scope="col">Cause, and what to do</th><th scope="col">Lists</th><th scope="col">Generation</th><th scope="col">Since</th></tr>
             </thead>
-            <tbody>{f.replicas.map((r) => <MemberRow key={`${r.cluster_id}/${r.service_name}/${r.url ?? ""}`} f={f} r={r} />)}</tbody>
+            <tbody>{[...f.replicas].sort((a, b) => rank(a) - rank(b)).map((r) => <MemberRow key={`${r.cluster_id}/${r.service_name}/${r.url ?? ""}`} f={f} r={r} />)}</tbody>
           </table>
         </div>
       </Card>
@@ -108,6 +108,12 @@ function Members({ f }: { f: Federation }) {
       <Storage f={f} />
     </>
   );
+}
+
+/** rank puts members in trouble first. */
+function rank(r: Replica): number {
+  const tone = replicaTrouble(r);
+  return tone === "bad" ? 0 : tone ? 1 : 2;
 }
 
 function MemberRow({ f, r }: { f: Federation; r: Replica }) {

@@ -10,7 +10,10 @@ interface Step {
   tone: Tone;
 }
 
-/** Timeline is what is known of a job, oldest first, with the time between. */
+/**
+ * Timeline is what is known of a job, oldest first, with the time between. The clock of an OSCAR
+ * may be another one, and has whole seconds: times do not decide the order.
+ */
 export function Timeline({ job }: { job: Job }) {
   const steps = stepsOf(job);
   return (
@@ -22,7 +25,7 @@ export function Timeline({ job }: { job: Job }) {
           <li key={`${s.title}${s.at}${i}`}>
             <Mark tone={s.tone} />
             <div>
-              <p class="timeline-head"><strong>{s.title}</strong> <time dateTime={s.at} title={full(s.at)} class="muted small">{clock(s.at)}</time>{i > 0 && gap >= 0 && <span class="muted small">after {duration(gap)}</span>}</p>
+              <p class="timeline-head"><strong>{s.title}</strong> <time dateTime={s.at} title={full(s.at)} class="muted small">{clock(s.at)}</time>{i > 0 && gap > 0 && <span class="muted small">after {duration(gap)}</span>}</p>
               {s.text && <p class="muted">{s.text}</p>}
             </div>
           </li>
@@ -41,11 +44,13 @@ function stepsOf(job: Job): Step[] {
     });
   }
   const where = job.place ? `on ${job.place.url || job.place.cluster_id}` : "";
-  if (job.submitted_at) steps.push({ at: job.submitted_at, title: "Sent to OSCAR", text: where, tone: "ok" });
+  // After an attempt that has ended, the time of sending is that attempt's.
+  const last = job.attempts.at(-1);
+  if (job.submitted_at && (!last || job.submitted_at > last.ended_at)) steps.push({ at: job.submitted_at, title: "Sent to OSCAR", text: where, tone: "ok" });
   if (job.started_at) steps.push({ at: job.started_at, title: "Started", text: "", tone: "ok" });
   const end = ended.has(job.state);
   steps.push({ at: end ? (job.ended_at ?? job.changed_at) : job.changed_at, title: sentence(job.state), text: job.message || (job.state === "queued" ? "waits for a member" : end || job.submitted_at ? "" : where), tone: toneOf(job.state) });
-  return steps.sort((a, b) => a.at.localeCompare(b.at));
+  return steps;
 }
 
 function sentence(state: string): string {

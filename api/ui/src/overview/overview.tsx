@@ -18,11 +18,11 @@ export function Overview() {
     <Page title="Overview">
       <Numbers />
       <div class="columns">
-        <div class="wide"><Attention /></div>
-        <div class="narrow">
-          <Fleet />
+        <div class="wide">
+          <Attention />
           <Recent />
         </div>
+        <div class="narrow"><Fleet /></div>
       </div>
     </Page>
   );
