@@ -1,0 +1,41 @@
+package view
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// A status says why a service is not stopped yet, and a service that is stopped is in OSCAR's words.
+func TestWhyAServiceIsNotStoppedYet(t *testing.T) {
+	base := func(change func(*ReplicaState)) ReplicaState {
+		r := ReplicaState{
+			Alive: true, RunStates: true,
+			Desired:  &record.Desired{UID: "u", Intent: record.IntentApply, Generation: 1, RunState: record.RunStopped},
+			Observed: &record.Observed{UID: "u", Phase: record.PhaseReady, ObservedGeneration: 1, RunState: record.RunStarted},
+		}
+		change(&r)
+		return r
+	}
+	f := &record.Federation{Generation: 1, RunState: record.RunStopped, Phase: record.PhaseReady}
+	for name, tc := range map[string]struct {
+		change  func(*ReplicaState)
+		phase   record.Phase
+		says    string
+		overall record.Phase
+		state   string
+	}{
+		"under way":       {func(*ReplicaState) {}, record.PhaseApplying, "it is to be stopped", record.PhaseChanging, "pending"},
+		"an older syncer": {func(r *ReplicaState) { r.RunStates = false }, record.PhasePending, "older version", record.PhaseDegraded, "pending"},
+		"paused":          {func(r *ReplicaState) { r.Desired.Paused = true }, record.PhasePending, "when the pause ends", record.PhaseDegraded, "pending"},
+		"away":            {func(r *ReplicaState) { r.Alive = false }, record.PhaseUnreachable, "it is to be stopped when it is back", record.PhaseDegraded, "unavailable"},
+		"stopped":         {func(r *ReplicaState) { r.Observed.RunState = record.RunStopped }, record.PhaseReady, "", record.PhaseReady, "stopped"},
+	} {
+		st := base(tc.change).Status(f, record.Member{})
+		members := []Replica{{Coordinator: true, Status: st}}
+		if st.Phase != tc.phase || !strings.Contains(st.Message, tc.says) || shownPhase(f, members) != tc.overall || DeploymentOf(members, 0).State != tc.state {
+			t.Errorf("%s: %+v, %s, %+v", name, st, shownPhase(f, members), DeploymentOf(members, 0))
+		}
+	}
+}
