@@ -58,6 +58,7 @@ func tree(a *app) []*cobra.Command {
 			newLoginCmd(a),
 			newLogoutCmd(a),
 			newWhoAmICmd(a),
+			newDoctorCmd(a),
 			parent("context", "List, choose and change the contexts of the configuration file",
 				newContextListCmd(a), newContextUseCmd(a), newContextSetCmd(a)),
 			newVersionCmd(a),

@@ -182,15 +182,11 @@ func (c Connection) Dial() (*client.Client, error) {
 	if _, source := c.Login(); source != nil {
 		cfg.TokenOf = source.Token
 	}
-	if c.CAFile != "" {
-		pem, err := ReadLimited(c.CAFile, MaxConfig)
-		if err != nil {
-			return nil, exit.Usagef("certificates: %w", err)
-		}
-		roots := x509.NewCertPool()
-		if !roots.AppendCertsFromPEM(pem) {
-			return nil, exit.Usagef("%s has no certificate in PEM form", c.CAFile)
-		}
+	roots, err := c.Roots()
+	if err != nil {
+		return nil, err
+	}
+	if roots != nil {
 		cfg.Transport = transportTrusting(roots)
 	}
 	api, err := client.New(cfg)
@@ -198,6 +194,22 @@ func (c Connection) Dial() (*client.Client, error) {
 		return nil, exit.Usagef("%w", err)
 	}
 	return api, nil
+}
+
+// Roots are the certificates to trust; nil for those of the system.
+func (c Connection) Roots() (*x509.CertPool, error) {
+	if c.CAFile == "" {
+		return nil, nil
+	}
+	pem, err := ReadLimited(c.CAFile, MaxConfig)
+	if err != nil {
+		return nil, exit.Usagef("certificates: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, exit.Usagef("%s has no certificate in PEM form", c.CAFile)
+	}
+	return roots, nil
 }
 
 func transportTrusting(roots *x509.CertPool) http.RoundTripper {
