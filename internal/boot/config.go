@@ -244,6 +244,10 @@ type Dev struct {
 	JobTime      time.Duration `default:"2s" help:"How long a job runs on a simulated OSCAR."`
 	Resync       time.Duration `default:"5s" help:"Time between two full compares of a syncer."`
 	EtcdAuth     bool          `help:"Let etcd ask who is calling: TLS, a certificate for each syncer, and rights for each."`
+	CORSOrigins  []string      `name:"cors-origins" sep:"," placeholder:"ORIGIN" help:"Origins of browser pages that may call the API."`
+	OpenID       bool          `name:"openid" help:"Start an OpenID provider with the users alice and bob, too; oscarfed login uses it."`
+	OpenIDListen string        `name:"openid-listen" default:"127.0.0.1:8081" placeholder:"ADDRESS" help:"Where that provider listens: on loopback."`
+	LogFile      string        `placeholder:"FILE" help:"Where the log goes; default standard error or, when that is a terminal, a new temporary file."`
 	Output       string        `enum:"table,json" default:"table" help:"How to say that all is ready: ${enum}."`
 
 	Log `embed:""`

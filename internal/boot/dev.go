@@ -3,16 +3,13 @@ package boot
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"text/tabwriter"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -49,6 +46,11 @@ type DevReady struct {
 	Password string       `json:"password"`
 	Etcd     string       `json:"etcd"`
 	Clusters []DevCluster `json:"clusters"`
+	// Issuer is the OpenID provider with --openid, and Users are who can log in there.
+	Issuer string    `json:"issuer,omitempty"`
+	Users  []DevUser `json:"users,omitempty"`
+	// Config is a configuration file for the CLI, with the administrator's credentials.
+	Config string `json:"config"`
 }
 
 // DevCluster is one simulated OSCAR.
@@ -94,6 +96,11 @@ func RunDev(ctx context.Context, cfg Dev, log *slog.Logger, ready func(DevReady)
 	defer closeStore(st, log)
 
 	d := dev{cfg: cfg, dir: dir, log: log, etcd: etcd, registry: registry}
+	if cfg.OpenID {
+		if d.openid, err = listenOpenID(ctx, cfg.OpenIDListen, log); err != nil {
+			return errors.Join(err, listener.Close())
+		}
+	}
 	return d.run(ctx, st, listener, ready)
 }
 
@@ -105,6 +112,8 @@ type dev struct {
 	etcd *etcd
 	// registry takes the control plane's metrics.
 	registry *prometheus.Registry
+	// openid is nil without --openid.
+	openid *devOpenID
 }
 
 func (d dev) run(ctx context.Context, st *store.Store, listener net.Listener, ready func(DevReady) error) error {
@@ -113,7 +122,7 @@ func (d dev) run(ctx context.Context, st *store.Store, listener net.Listener, re
 		return errors.Join(err, listener.Close())
 	}
 	password := rand.Text()
-	auth, err := identity.NewBasic("oscar", password)
+	basic, err := identity.NewBasic("oscar", password)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -128,8 +137,23 @@ func (d dev) run(ctx context.Context, st *store.Store, listener net.Listener, re
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	serverConf := server.Config{UseCases: UseCases(cp), Authenticator: basic, Logger: d.log, Registry: d.registry, Origins: d.cfg.CORSOrigins}
+	front := front{cp: cp, listener: listener, etcd: d.etcd, log: d.log}
 	state := DevReady{Ready: true, API: "http://" + listener.Addr().String(), User: "oscar", Password: password, Etcd: d.etcd.server.Endpoint()}
+	if state.Config, err = writeConfig(d.dir, state); err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	g, ctx := errgroup.WithContext(ctx)
+	if d.openid != nil {
+		if front.oidc, err = d.openid.authenticator(cp.Federations, d.log); err != nil {
+			return errors.Join(err, listener.Close())
+		}
+		serverConf.Authenticator = identity.Schemes{Basic: basic, Bearer: front.oidc}
+		serverConf.OIDCGroups, serverConf.LoginIssuers = []string{devGroup}, d.openid.login()
+		state.Issuer, state.Users = d.openid.provider.URL, d.openid.users
+		g.Go(func() error { return d.openid.serve(ctx) })
+	}
+	front.server = server.New(serverConf)
 	for i := range d.cfg.Clusters {
 		cluster, err := d.cluster(ctx, g, i)
 		if err != nil {
@@ -137,18 +161,13 @@ func (d dev) run(ctx context.Context, st *store.Store, listener net.Listener, re
 		}
 		state.Clusters = append(state.Clusters, cluster)
 	}
-	g.Go(func() error {
-		return serve(ctx, front{
-			cp: cp, listener: listener, etcd: d.etcd, log: d.log,
-			server: server.New(server.Config{UseCases: UseCases(cp), Authenticator: auth, Logger: d.log, Registry: d.registry}),
-			ready: func() error {
-				if err := d.join(ctx, g, cp, state.Clusters, state.API); err != nil {
-					return err
-				}
-				return ready(state)
-			},
-		})
-	})
+	front.ready = func() error {
+		if err := d.join(ctx, g, cp, state.Clusters, state.API); err != nil {
+			return err
+		}
+		return ready(state)
+	}
+	g.Go(func() error { return serve(ctx, front) })
 	return g.Wait()
 }
 
@@ -163,7 +182,7 @@ func (d dev) cluster(ctx context.Context, g *errgroup.Group, i int) (DevCluster,
 	sim := oscarsim.New(oscarsim.Config{
 		ClusterID: out.ClusterID, User: out.User, Password: out.Password, Latency: d.cfg.OscarLatency, Logger: d.log,
 		Workload: &oscarsim.Workload{Seed: uint64(i), Min: d.cfg.JobTime, Max: d.cfg.JobTime}, //nolint:gosec // 0 to 25
-		Function: http.HandlerFunc(oscarsim.Echo),
+		Function: http.HandlerFunc(oscarsim.Echo), Users: d.openid.source(), Groups: []string{devGroup},
 	})
 	dir := filepath.Join(d.dir, out.ClusterID)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -253,26 +272,3 @@ func (d dev) join(ctx context.Context, g *errgroup.Group, cp *controlplane.Contr
 }
 
 func devClusterID(i int) string { return "oscar-cluster-" + "abcdefghijklmnopqrstuvwxyz"[i:i+1] }
-
-// DevMain is the CLI's command dev. It answers the exit status.
-func DevMain(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
-	cfg, err := Load[Dev]("oscarfed dev", "A whole federation in one process, over simulated OSCARs.", args, stdout)
-	return daemon(ctx, "oscarfed dev", cfg.Log, err, stderr, func(ctx context.Context, log *slog.Logger) error {
-		return RunDev(ctx, cfg, log, func(r DevReady) error {
-			if cfg.Output == "json" {
-				return json.NewEncoder(stdout).Encode(r)
-			}
-			return printReady(stdout, r)
-		})
-	})
-}
-
-func printReady(w io.Writer, r DevReady) error {
-	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintf(t, "API\t%s\t%s\t%s\n", r.API, r.User, r.Password)
-	for _, c := range r.Clusters {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", c.ClusterID, c.Endpoint, c.User, c.Password)
-	}
-	fmt.Fprintf(t, "etcd\t%s\n", r.Etcd)
-	return t.Flush()
-}

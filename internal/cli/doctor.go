@@ -41,11 +41,11 @@ type doctor struct {
 	checks []check
 }
 
-func (d *doctor) ok(what, format string, args ...any) {
+func (d *doctor) okf(what, format string, args ...any) {
 	d.add(check{Check: what, Result: checkOK, Found: fmt.Sprintf(format, args...)})
 }
 
-func (d *doctor) warn(what, do, format string, args ...any) {
+func (d *doctor) warnf(what, do, format string, args ...any) {
 	d.add(check{Check: what, Result: checkWarn, Found: fmt.Sprintf(format, args...), Do: do})
 }
 
@@ -137,7 +137,7 @@ func (d *doctor) caller(ctx context.Context, api *client.Client) bool {
 	if who.TokenExpiresAt != nil {
 		found += ", until " + who.TokenExpiresAt.UTC().Format(time.RFC3339)
 	}
-	d.ok("login", "%s", found)
+	d.okf("login", "%s", found)
 	return true
 }
 
@@ -145,7 +145,7 @@ func (d *doctor) caller(ctx context.Context, api *client.Client) bool {
 func (d *doctor) issuers(ctx context.Context, api *client.Client) {
 	named, err := api.Login(ctx)
 	if err != nil {
-		d.warn("issuers", "upgrade the control plane", "%v", err)
+		d.warnf("issuers", "upgrade the control plane", "%v", err)
 		return
 	}
 	for _, i := range named.Issuers {
@@ -156,11 +156,11 @@ func (d *doctor) issuers(ctx context.Context, api *client.Client) {
 			d.fail(what, "no one can log in there from here: is it reachable?", err)
 			continue
 		case i.ClientID == "":
-			d.warn(what, "set --oidc-client-id of the control plane, for oscarfed login", "it answers; the control plane names no client")
+			d.warnf(what, "set --oidc-client-id of the control plane, for oscarfed login", "it answers; the control plane names no client")
 		case p.Ahead().Abs() > maxSkew:
-			d.warn(what, "set the clock of this machine", "its clock and that of this machine differ by %s", p.Ahead().Abs().Round(time.Second))
+			d.warnf(what, "set the clock of this machine", "its clock and that of this machine differ by %s", p.Ahead().Abs().Round(time.Second))
 		default:
-			d.ok(what, "it answers")
+			d.okf(what, "it answers")
 		}
 		p.Close()
 	}
@@ -174,19 +174,19 @@ func (d *doctor) controlPlane(ctx context.Context, api *client.Client) {
 		return
 	}
 	if mine := version.Get().Version; mine != info.OscarfedVersion {
-		d.warn("version", "use the same version", "the control plane is %s, this program %s", info.OscarfedVersion, mine)
+		d.warnf("version", "use the same version", "the control plane is %s, this program %s", info.OscarfedVersion, mine)
 	} else {
-		d.ok("version", "%s", mine)
+		d.okf("version", "%s", mine)
 	}
 	etcd := info.Etcd
 	switch {
 	case etcd == nil: // told to the administrator alone
 	case etcd.Space == "ok":
-		d.ok("etcd", "%d MiB in use", etcd.InUseBytes>>20)
+		d.okf("etcd", "%d MiB in use", etcd.InUseBytes>>20)
 	case etcd.Space == "full":
 		d.fail("etcd", etcd.Advice, errors.New("it has no space: nothing can be written"))
 	default:
-		d.warn("etcd", etcd.Advice, "space is %s: %d of %d MiB", etcd.Space, etcd.SizeBytes>>20, etcd.QuotaBytes>>20)
+		d.warnf("etcd", etcd.Advice, "space is %s: %d of %d MiB", etcd.Space, etcd.SizeBytes>>20, etcd.QuotaBytes>>20)
 	}
 }
 
@@ -198,7 +198,7 @@ func (d *doctor) clusters(ctx context.Context, api *client.Client) {
 		return
 	}
 	if len(list) == 0 {
-		d.warn("clusters", "oscarfed cluster add", "none is registered")
+		d.warnf("clusters", "oscarfed cluster add", "none is registered")
 	}
 	for i := range list {
 		d.cluster(ctx, &list[i])
@@ -217,14 +217,14 @@ func (d *doctor) cluster(ctx context.Context, c *v1.Cluster) {
 	case c.Reason != "":
 		d.fail(what, "see the log of oscar-syncer there", errors.New(strings.TrimSuffix(c.Reason+": "+c.Message, ": ")))
 	case c.State != "active":
-		d.warn(what, "oscarfed cluster list says why", "it is %s", c.State)
+		d.warnf(what, "oscarfed cluster list says why", "it is %s", c.State)
 	case c.UID != "" && !c.Stream: // a user is not told
-		d.warn(what, "does its syncer reach this instance (--api-endpoint)?", "no stream: logs and invocations do not reach it")
+		d.warnf(what, "does its syncer reach this instance (--api-endpoint)?", "no stream: logs and invocations do not reach it")
 	default:
-		d.ok(what, "OSCAR %s", cmp.Or(c.OscarVersion, "of an unknown version"))
+		d.okf(what, "OSCAR %s", cmp.Or(c.OscarVersion, "of an unknown version"))
 	}
 	if orphans := len(c.Orphans); orphans > 0 {
-		d.warn(what, "oscarfed resolve", "%d services there are known to no record", orphans)
+		d.warnf(what, "oscarfed resolve", "%d services there are known to no record", orphans)
 	}
 	if c.Endpoint != "" && c.SSLVerify {
 		d.address(ctx, what, c.Endpoint, nil, true)

@@ -31,7 +31,7 @@ func (d *doctor) address(ctx context.Context, what, endpoint string, roots *x509
 	defer cancel()
 	bad := func(do string, err error) bool {
 		if elsewhere {
-			d.warn(what, "nothing, if its syncer reaches it: this machine need not", "from here: %v", err)
+			d.warnf(what, "nothing, if its syncer reaches it: this machine need not", "from here: %v", err)
 			return false
 		}
 		d.fail(what, do, err)
@@ -42,7 +42,7 @@ func (d *doctor) address(ctx context.Context, what, endpoint string, roots *x509
 		return bad("give a URL such as https://federation.example.org", errors.New("the address is no URL"))
 	}
 	if proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u}); err == nil && proxy != nil {
-		d.ok(what, "%s, through the proxy %s", u.Host, proxy.Host)
+		d.okf(what, "%s, through the proxy %s", u.Host, proxy.Host)
 		return true
 	}
 	addresses, err := net.DefaultResolver.LookupHost(ctx, u.Hostname())
@@ -69,10 +69,10 @@ func (d *doctor) address(ctx context.Context, what, endpoint string, roots *x509
 	leaf := secure.ConnectionState().PeerCertificates[0]
 	until := leaf.NotAfter.UTC().Format(time.DateOnly)
 	if d.app.now().Add(certificateWarning).After(leaf.NotAfter) {
-		d.warn(what, "renew the certificate", "%s: the certificate of %s ends on %s", u.Host, leaf.Subject.CommonName, until)
+		d.warnf(what, "renew the certificate", "%s: the certificate of %s ends on %s", u.Host, leaf.Subject.CommonName, until)
 		return true
 	}
-	d.ok(what, "%s is %s; certificate until %s", u.Host, strings.Join(addresses, ", "), until)
+	d.okf(what, "%s is %s; certificate until %s", u.Host, strings.Join(addresses, ", "), until)
 	return true
 }
 
@@ -84,10 +84,10 @@ func (d *doctor) plain(ctx context.Context, what, target string, addresses []str
 	}
 	_ = conn.Close()
 	if ip := net.ParseIP(addresses[0]); ip == nil || !ip.IsLoopback() {
-		d.warn(what, "use https: everybody on the way can read credentials", "%s is reached without TLS", target)
+		d.warnf(what, "use https: everybody on the way can read credentials", "%s is reached without TLS", target)
 		return true
 	}
-	d.ok(what, "%s, on this machine", target)
+	d.okf(what, "%s, on this machine", target)
 	return true
 }
 
@@ -118,9 +118,9 @@ func (d *doctor) health(ctx context.Context, roots *x509.CertPool) bool {
 		d.fail("health", "read the log of the control plane", err)
 		return false
 	case resp.StatusCode == http.StatusOK && text == "Ok":
-		d.ok("health", "requests are served")
+		d.okf("health", "requests are served")
 	case resp.StatusCode == http.StatusOK && strings.HasPrefix(text, "Ok, but "):
-		d.warn("health", "oscarfed get usage shows who has what", "%s", strings.TrimPrefix(text, "Ok, but "))
+		d.warnf("health", "oscarfed get usage shows who has what", "%s", strings.TrimPrefix(text, "Ok, but "))
 	case resp.StatusCode == http.StatusServiceUnavailable:
 		d.fail("health", "read the log of the control plane", errors.New(text))
 		return false
@@ -130,9 +130,9 @@ func (d *doctor) health(ctx context.Context, roots *x509.CertPool) bool {
 	}
 	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
 		if skew := date.Sub(d.app.now()); skew.Abs() > maxSkew {
-			d.warn("clock", "set the clocks: tokens and certificates depend on them", "that of the control plane differs by %s", skew.Abs().Round(time.Second))
+			d.warnf("clock", "set the clocks: tokens and certificates depend on them", "that of the control plane differs by %s", skew.Abs().Round(time.Second))
 		} else {
-			d.ok("clock", "that of the control plane agrees")
+			d.okf("clock", "that of the control plane agrees")
 		}
 	}
 	return true
