@@ -247,6 +247,7 @@ func listClusters(ctx context.Context, a *app, l *listing) error {
 }
 
 type clusterRemoveCmd struct {
+	asking
 	ID      string
 	Orphan  bool
 	Force   bool
@@ -268,6 +269,7 @@ func newClusterRemoveCmd(a *app) *cobra.Command {
 		},
 	}
 	f := command.FlagsOf(cmd)
+	c.asking.flags(f)
 	f.BoolVarP(&c.Orphan, "orphan", "", false, "Keep its services running there, without the federation's marks. Otherwise they are deleted; buckets and objects stay.")
 	f.BoolVarP(&c.Force, "force", "", false, "Do not wait for the cluster, which may be gone for good, and delete the federations whose coordinator is there.")
 	f.YesOrNo(&c.Wait, "wait", "Wait until the cluster is removed.")
@@ -278,6 +280,9 @@ func newClusterRemoveCmd(a *app) *cobra.Command {
 func (c *clusterRemoveCmd) Run(ctx context.Context, a *app) error {
 	if c.Timeout <= 0 {
 		return exit.Usagef("--timeout must be more than 0; --no-wait does not wait")
+	}
+	if err := c.ask(a, "remove cluster "+c.ID+" from every federation"); err != nil {
+		return err
 	}
 	api, err := a.dial()
 	if err != nil {

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"bufio"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -20,8 +18,8 @@ import (
 
 type deleteCmd struct {
 	// File names the services instead of the command line.
-	File    string
-	Yes     bool
+	File string
+	asking
 	Service string
 	Cluster string
 	Data    string
@@ -47,7 +45,7 @@ func newDeleteCmd(a *app) *cobra.Command {
 	}
 	f := command.FlagsOf(cmd)
 	f.Text(&c.File, "file", "f", "", "FILE", "Delete the services of this FDL, the last one first; - reads it from standard input.")
-	f.BoolVarP(&c.Yes, "yes", "y", false, "Do not ask. On a terminal a deletion is asked for.")
+	c.asking.flags(f)
 	f.ClusterOf(&c.Cluster)
 	f.Text(&c.Data, "data", "", "", "WORD", "delete: also delete the buckets that were made for the service, with what is in them.")
 	f.Text(&c.Jobs, "jobs", "", "", "WORD", "cancel: end running jobs instead of waiting for them.")
@@ -78,7 +76,9 @@ func (c *deleteCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := c.ask(a, services); err != nil {
+	// What was read from a terminal leaves no answer to read.
+	c.Yes = c.Yes || c.File == fdl.Stdin
+	if err := c.ask(a, question(services)); err != nil {
 		return err
 	}
 	api, err := a.dial()
@@ -115,21 +115,13 @@ func (c *deleteCmd) services(a *app) ([]toDelete, error) {
 	return services, nil
 }
 
-// ask asks a person; a script is not asked.
-func (c *deleteCmd) ask(a *app, services []toDelete) error {
-	if c.Yes || c.File == fdl.Stdin || !isTerminal(a.stderr) || !isTerminalInput(a.stdin) {
-		return nil
-	}
+// question names the services that are deleted.
+func question(services []toDelete) string {
 	var names []string
 	for _, s := range services {
 		names = append(names, s.service)
 	}
-	fmt.Fprintf(a.stderr, "delete %s on all clusters? [y/N] ", output.Printable(strings.Join(names, ", ")))
-	answer, err := bufio.NewReader(a.stdin).ReadString('\n')
-	if word := strings.ToLower(strings.TrimSpace(answer)); err != nil || word != "y" && word != "yes" {
-		return exit.Usagef("nothing is deleted")
-	}
-	return nil
+	return "delete " + strings.Join(names, ", ") + " on all clusters"
 }
 
 func (c *deleteCmd) delete(ctx context.Context, a *app, api *client.Client, s toDelete) error {

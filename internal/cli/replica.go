@@ -61,6 +61,7 @@ func (c *replicaAddCmd) Run(ctx context.Context, a *app) error {
 }
 
 type replicaRemoveCmd struct {
+	asking
 	Service string
 	Members []string
 	All     bool
@@ -87,6 +88,7 @@ func newReplicaRemoveCmd(a *app) *cobra.Command {
 		},
 	}
 	f := command.FlagsOf(cmd)
+	c.asking.flags(f)
 	f.BoolVarP(&c.All, "all", "", false, "Remove every member but the coordinator.")
 	f.Text(&c.Data, "data", "", "", "WORD", "delete: also delete the buckets that were made for the members, with what is in them.")
 	f.Text(&c.Jobs, "jobs", "", "", "WORD", "cancel: end running jobs instead of waiting for them.")
@@ -110,6 +112,9 @@ func (c *replicaRemoveCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	c.leaving = members
+	if err := c.ask(a, c.question()); err != nil {
+		return err
+	}
 	return c.members(ctx, a, c.Service, c.Cluster, func(api *client.Client, opts client.ChangeOptions) (*v1.Replicas, error) {
 		opts.Data, opts.Jobs = c.Data, c.Jobs
 		if c.All {
@@ -117,6 +122,14 @@ func (c *replicaRemoveCmd) Run(ctx context.Context, a *app) error {
 		}
 		return api.RemoveReplicas(ctx, c.Service, members, opts)
 	})
+}
+
+// question names the members that are removed.
+func (c *replicaRemoveCmd) question() string {
+	if c.All {
+		return "remove every member of " + c.Service + " but the coordinator"
+	}
+	return "remove " + strings.Join(c.Members, ", ") + " from the federation of " + c.Service
 }
 
 // change are the flags of both commands.

@@ -208,6 +208,7 @@ func (c *tokenRefreshCmd) Run(ctx context.Context, a *app) error {
 }
 
 type tokenDeleteCmd struct {
+	asking
 	Service string
 	Cluster string
 }
@@ -225,11 +226,15 @@ func newTokenDeleteCmd(a *app) *cobra.Command {
 		},
 	}
 	f := command.FlagsOf(cmd)
+	c.asking.flags(f)
 	f.ClusterOf(&c.Cluster)
 	return cmd
 }
 
 func (c *tokenDeleteCmd) Run(ctx context.Context, a *app) error {
+	if err := c.ask(a, "revoke the refresh token of "+c.Service); err != nil {
+		return err
+	}
 	api, err := a.dial()
 	if err != nil {
 		return err
