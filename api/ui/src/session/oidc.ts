@@ -88,6 +88,7 @@ export async function finish(): Promise<Grant | undefined> {
   const asked = stored ? (JSON.parse(stored) as Asked) : undefined;
   // The code leaves the address and the history before anything else happens.
   history.replaceState(null, "", location.pathname + (asked?.hash ?? ""));
+  window.dispatchEvent(new Event("hashchange")); // which replaceState does not send
   if (!asked || asked.state !== answer.get("state")) throw new Error("That login was not begun in this tab. Log in again.");
   const iss = answer.get("iss"); // RFC 9207
   if (iss !== null && iss !== asked.provider.issuer) throw new Error("Another issuer answered than was asked.");
