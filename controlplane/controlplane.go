@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
+	"github.com/oscarfed/oscarfed/controlplane/events"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/forms"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
@@ -17,6 +18,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/recovery"
 	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/controlplane/runs"
+	"github.com/oscarfed/oscarfed/controlplane/stats"
 	"github.com/oscarfed/oscarfed/controlplane/tokens"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/controlplane/watch"
@@ -38,6 +40,8 @@ type ControlPlane struct {
 	Recovery    *recovery.Controller
 	Forms       *forms.Controller
 	Watch       *watch.Controller
+	Events      *events.Controller
+	Stats       *stats.Controller
 
 	cfg    Config
 	mirror *store.Mirror
@@ -104,6 +108,7 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		g.Go(func() error { return c.Jobs.Run(ctx) })
 		g.Go(func() error { return c.Clusters.Run(ctx) })
 		g.Go(func() error { return c.Recovery.Run(ctx) })
+		g.Go(func() error { return c.Stats.Run(ctx) })
 		return c.state.Run(ctx)
 	})
 	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {

@@ -21,6 +21,7 @@ func (c *ControlPlane) prepare(ctx context.Context) error {
 		return ctx.Err()
 	}
 	c.state.Refresh()
+	c.Events.Begin()
 	if err := c.Forms.Check(); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
+	"github.com/oscarfed/oscarfed/controlplane/events"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/forms"
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
@@ -12,6 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/relay"
 	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/controlplane/runs"
+	"github.com/oscarfed/oscarfed/controlplane/stats"
 	"github.com/oscarfed/oscarfed/controlplane/tokens"
 	"github.com/oscarfed/oscarfed/controlplane/watch"
 	"github.com/oscarfed/oscarfed/store"
@@ -70,7 +72,9 @@ func (c *ControlPlane) wire(counters *request.Counters, meter *access.Meter) err
 	}); err != nil {
 		return err
 	}
-	c.Watch = watch.New(watch.Config{State: c.state, Gate: c.gate, Clusters: c.Clusters, Now: cfg.Now})
+	c.Events = events.New(events.Config{State: c.state, Gate: c.gate, Now: cfg.Now})
+	c.Stats = stats.New(stats.Config{State: c.state, Gate: c.gate, Now: cfg.Now})
+	c.Watch = watch.New(watch.Config{State: c.state, Gate: c.gate, Clusters: c.Clusters, Jobs: c.Jobs, Events: c.Events, Now: cfg.Now})
 	c.Runs = runs.New(runs.Config{
 		State: c.state, Gate: c.gate, Tokens: c.Tokens, Jobs: c.Jobs, Identity: cfg.Identity, Hub: hub,
 		DefaultCluster: cfg.DefaultCluster, Weights: cfg.JobWeights, Dial: cfg.Dial, Logger: cfg.Logger,

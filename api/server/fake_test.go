@@ -11,6 +11,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
+	"github.com/oscarfed/oscarfed/controlplane/events"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
@@ -357,6 +358,19 @@ func (f *fake) DropRefreshToken(ctx context.Context, c identity.Caller, service,
 func (f *fake) Usage(ctx context.Context, c identity.Caller) (*v1.Usage, error) {
 	f.called(ctx, "Usage", c, nil)
 	return &v1.Usage{Accounts: []v1.AccountUsage{}}, f.err
+}
+
+func (f *fake) Stats(ctx context.Context, c identity.Caller, federation string) (*v1.Stats, error) {
+	f.called(ctx, "Stats", c, federation)
+	return &v1.Stats{Jobs: map[string]int{}, Clusters: []v1.ClusterJobs{}, Edges: []v1.JobEdge{}}, f.err
+}
+
+// eventCases are the use cases of GET /system/events.
+type eventCases struct{ *fake }
+
+func (f eventCases) List(ctx context.Context, c identity.Caller, q events.Query) (*v1.SystemEvents, string, error) {
+	f.called(ctx, "Events", c, q)
+	return &v1.SystemEvents{Events: []v1.SystemEvent{{ID: "7-1", Revision: 7, Kind: v1.AboutCluster, Severity: v1.SeverityInfo, Reason: "ClusterBack"}}, Revision: 8, Epoch: "e"}, "7-1", f.err
 }
 
 // changes are the use cases of GET /system/watch.

@@ -115,6 +115,8 @@ func (s *Server) routesOfFederations(r chi.Router) {
 	r.Get("/system/audit", s.handle(s.listAudit))
 	r.Get("/system/usage", s.handle(s.getUsage))
 	r.Get("/system/whoami", s.handle(s.getWhoAmI))
+	r.Get("/system/events", s.handle(s.listEvents))
+	r.Get("/system/stats", s.handle(s.getStats))
 	r.Get(watchRoute, s.handle(s.watchAll))
 }
 

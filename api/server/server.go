@@ -46,6 +46,8 @@ type UseCases struct {
 	Audit       Audit
 	Usage       Usage
 	Changes     Changes
+	Events      Events
+	Stats       Stats
 	Tokens      Tokens
 	Jobs        Jobs
 	JobLogs     JobLogs

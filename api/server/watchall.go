@@ -34,7 +34,7 @@ const (
 // watchAll answers GET /system/watch: a stream of what there is and what changes.
 func (s *Server) watchAll(w http.ResponseWriter, r *http.Request) error {
 	caller, p := respond.StateOf(r).Caller, paramsOf(r)
-	q := watch.Query{Kinds: p.query["kind"], Epoch: p.query.Get("epoch"), Filter: p.ownedQuery()}
+	q := watch.Query{Kinds: p.query["kind"], Epoch: p.query.Get("epoch"), Filter: p.ownedQuery(), Federation: p.query.Get("federation")}
 	for _, kind := range q.Kinds {
 		if !slices.Contains(v1.EventKinds(), kind) {
 			p.violate("?kind", oscar.RuleOneOf, respond.Cut(kind, 40), "use "+strings.Join(v1.EventKinds(), ", "))

@@ -46,7 +46,7 @@ func TestAllIsWatchedAsOneStream(t *testing.T) {
 }
 
 func TestNonsenseIsNotWatched(t *testing.T) {
-	for _, query := range []string{"kind=job", "limit=3", "continue=x", "label=a", "label=a&kind=service", "label=(&kind=cluster"} {
+	for _, query := range []string{"kind=pod", "limit=3", "continue=x", "label=a", "label=a&kind=service", "label=(&kind=cluster"} {
 		f := &fake{}
 		if resp := newClient(t, f).do("GET", "/system/watch?"+query, ""); resp.StatusCode != 400 || f.count() != 0 {
 			t.Errorf("%s: %d, %d calls", query, resp.StatusCode, f.count())

@@ -30,6 +30,8 @@ type Cluster struct {
 	// Reason is set when the syncer cannot work with its OSCAR; Message says more.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
+	// Hint is what a person can do about its state; empty when there is nothing to do.
+	Hint string `json:"hint,omitempty"`
 	// Orphans are services with our mark that no record speaks of; they are held.
 	Orphans []Orphan `json:"orphans,omitempty"`
 	// Unlisted are services whose jobs are not known since etcd was restored.
@@ -57,7 +59,8 @@ func (c Cluster) MarshalJSON() ([]byte, error) {
 		Alive        bool              `json:"alive"`
 		OscarVersion string            `json:"oscar_version"`
 		Reason       string            `json:"reason,omitempty"`
-	}{c.V, c.ClusterID, c.Labels, c.State, c.Alive, c.OscarVersion, c.Reason})
+		Hint         string            `json:"hint,omitempty"`
+	}{c.V, c.ClusterID, c.Labels, c.State, c.Alive, c.OscarVersion, c.Reason, c.Hint})
 }
 
 // ClusterRevocation says why a cluster has no rights any more.

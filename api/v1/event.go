@@ -5,17 +5,23 @@ const (
 	EventFederation = "federation"
 	EventService    = "service"
 	EventCluster    = "cluster"
+	EventJob        = "job"
+	EventHappened   = "event"
 )
 
 // EventKinds are all kinds.
-func EventKinds() []string { return []string{EventFederation, EventService, EventCluster} }
+func EventKinds() []string { return append(DefaultKinds(), EventJob, EventHappened) }
+
+// DefaultKinds are those that are told when none is named.
+func DefaultKinds() []string { return []string{EventFederation, EventService, EventCluster} }
 
 // Event tells that something that the caller may see is new or different, or is not seen any more.
 type Event struct {
 	// Revision is the store revision that it was seen at.
 	Revision int64  `json:"revision"`
 	Kind     string `json:"kind"`
-	// Name is the uid of a federation, cluster/service of a service, or the id of a cluster.
+	// Name is the uid of a federation, cluster/service of a service, or the id of a cluster, a job or
+	// an event.
 	Name string `json:"name"`
 	// Deleted says that it is gone, does not match any more, or may not be seen any more. Else one
 	// of the following is set, by Kind.
@@ -23,6 +29,8 @@ type Event struct {
 	Federation *Federation    `json:"federation,omitempty"`
 	Service    *ServiceStatus `json:"service,omitempty"`
 	Cluster    *Cluster       `json:"cluster,omitempty"`
+	Job        *Job           `json:"job,omitempty"`
+	Event      *SystemEvent   `json:"event,omitempty"`
 }
 
 // ServiceStatus is how one replica stands, without its definition.

@@ -15,6 +15,8 @@ type Status struct {
 	Reason             string `json:"reason"`
 	Message            string `json:"message"`
 	LastTransitionTime Time   `json:"last_transition_time"`
+	// Hint is what a person can do about it; empty when it passes by itself.
+	Hint string `json:"hint,omitempty"`
 	// Inputs is nil unless the replica reads and writes minio.default at the origin, the
 	// coordinator's cluster.
 	Inputs *Inputs `json:"inputs,omitempty"`
@@ -95,6 +97,8 @@ type Federation struct {
 	CreatedAt Time        `json:"created_at"`
 	ChangedAt Time        `json:"changed_at"`
 	Drift     string      `json:"drift"`
+	// Hint is what a person can do about the first replica that is in trouble.
+	Hint string `json:"hint,omitempty"`
 	// RunState is started or stopped once one of them was ordered of its exposed service.
 	RunState string `json:"run_state,omitempty"`
 	Paused   bool   `json:"paused"`

@@ -60,6 +60,8 @@ type Job struct {
 	// Reason and Message say why it stands as it does.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
+	// Hint is what a person can do about it; empty when it passes by itself.
+	Hint string `json:"hint,omitempty"`
 	// Pod is what the pod of the last attempt has told.
 	Pod *JobPod `json:"pod,omitempty"`
 	// Attempt is the number of the last one; 0 before the first.

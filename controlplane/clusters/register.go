@@ -13,6 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/decide"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/hint"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/controlplane/view"
@@ -123,7 +124,7 @@ func (c Cluster) shownTo(caller identity.Caller) Cluster {
 		return c
 	}
 	return Cluster{Revision: c.Revision, Cluster: v1.Cluster{
-		V: c.V, ClusterID: c.ClusterID, Labels: c.Labels, State: c.State, Alive: c.Alive, OscarVersion: c.OscarVersion, Reason: c.Reason,
+		V: c.V, ClusterID: c.ClusterID, Labels: c.Labels, State: c.State, Alive: c.Alive, OscarVersion: c.OscarVersion, Reason: c.Reason, Hint: c.Hint,
 	}}
 }
 
@@ -187,6 +188,7 @@ func showCluster(v *view.View, of view.Versioned[record.Cluster], stream func(cl
 	if n := v.Nodes.Get(reg.ClusterID); n.DesiredSelf.Rec != nil && n.DesiredSelf.Rec.SameOscarAs != "" {
 		out.Reason = string(record.ReasonSameOscar)
 	}
+	out.Hint = hint.ForCluster(reg.ClusterID, reg.State, out.Alive, reg.LastSeen != nil, record.Reason(out.Reason))
 	return out
 }
 

@@ -46,37 +46,16 @@ func (c *Controller) Get(ctx context.Context, caller identity.Caller, ref string
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, err
 	}
-	rank := func(f *record.Federation) int {
-		switch {
-		case f.UID == ref:
-			return 0
-		case f.Phase == record.PhaseDeleting:
-			return 4
-		case f.Phase.Result():
-			return 3
-		case f.Owner == caller.Subject:
-			return 1
-		}
-		return 2
-	}
 	var best *record.Federation
 	var out view.Federation
 	c.state.Read(func(v *view.View) {
-		var rev int64
-		for _, of := range v.Federations.All() {
-			f := of.Rec
-			if f.UID != ref && f.GroupID != ref || !caller.MayRead(f.Owner, f.Visibility, f.AllowedUsers) {
-				continue
-			}
-			if best == nil || rank(f) < rank(best) || rank(f) == rank(best) && f.ChangedAt.After(best.ChangedAt.Time) {
-				best, rev = f, of.Rev
-			}
+		found := v.FederationNamed(caller, ref)
+		if best = found.Rec; best == nil {
+			return
 		}
-		if best != nil {
-			out = v.Show(best, rev).Federation
-			if caller.MayChange(best.Owner) {
-				out.RefreshToken = v.TokenOf(best, c.cfg.RefreshTokenMaxAge)
-			}
+		out = v.Show(best, found.Rev).Federation
+		if caller.MayChange(best.Owner) {
+			out.RefreshToken = v.TokenOf(best, c.cfg.RefreshTokenMaxAge)
 		}
 	})
 	if best == nil {

@@ -201,7 +201,7 @@ func jobView(v *view.View, id string) *Job {
 	j := value.Rec
 	out := &Job{
 		ID: j.Job, Federation: j.Federation, GroupID: j.GroupID, Owner: j.Owner, ClusterID: j.Cluster, Service: j.Service,
-		By: j.By, Offered: j.Offered, Size: j.Size, State: j.State, Attempt: j.Attempt, Place: j.Place,
+		By: j.By, Offered: j.Offered, Size: j.Size, State: v.JobState(j), Attempt: j.Attempt, Place: j.Place,
 		Attempts: slices.Clone(j.Past), Tries: j.Tries, Cancel: j.Cancel, Reason: j.Reason, Message: j.Message, Pod: j.Pod,
 		Revision: value.Rev, StreamRevision: value.Rev, RequestID: j.RequestID, AcceptedAt: j.AcceptedAt.Time, ChangedAt: j.ChangedAt.Time,
 		NotBefore: view.TimeOf(j.NotBefore), StartedAt: view.TimeOf(j.StartedAt), EndedAt: view.TimeOf(j.EndedAt),
@@ -214,9 +214,6 @@ func jobView(v *view.View, id string) *Job {
 		return out
 	}
 	if j.Place.URL != "" {
-		if j.Posting != nil {
-			out.State = record.JobSubmitting
-		}
 		return out
 	}
 	n, ok := v.Nodes.Lookup(j.Place.ClusterID)
@@ -231,10 +228,7 @@ func jobView(v *view.View, id string) *Job {
 		out.Unreachable = away && (j.Posted || j.State == record.JobRunning)
 		return out
 	}
-	out.State, out.ChangedAt = r.State, r.LastTransitionTime.Time
-	if r.State == record.JobRefused {
-		out.State = record.JobQueued // or parked, as soon as its record says so
-	}
+	out.ChangedAt = r.LastTransitionTime.Time
 	out.Reason, out.Message = cmp.Or(r.Reason, j.Reason), cmp.Or(view.Shorten(r.Message, maxJobMessage), j.Message)
 	out.SubmittedAt, out.Pod = view.TimeOf(r.PostedAt), podOf(r)
 	out.StartedAt, out.EndedAt = cmp.Or(view.TimeOf(r.StartedAt), out.StartedAt), cmp.Or(view.TimeOf(r.EndedAt), out.EndedAt)

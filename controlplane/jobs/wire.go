@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/controlplane/hint"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -24,6 +25,7 @@ func (j *Job) Wire(caller identity.Caller) v1.Job {
 	if caller.MayChange(j.Owner) || caller.Subject != "" && caller.Subject == j.By {
 		out.By, out.CancelledBy = j.By, j.Cancel
 	}
+	out.Hint = hint.ForJob(j.ID, j.State, j.Reason)
 	if p := j.Place; p != nil {
 		out.Place = &v1.JobPlace{ClusterID: p.ClusterID, ServiceName: p.ServiceName, URL: p.URL, JobName: p.Name}
 	}

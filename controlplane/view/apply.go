@@ -13,6 +13,7 @@ func (v *View) apply(key string, kv store.KV, exists bool) {
 	switch ref.Kind {
 	case record.KindMeta:
 		if m, ok := decode[record.Meta](v, kv, exists); ok {
+			v.news.Records.Meta = Replaced[record.Meta]{v.Meta, m}
 			v.Meta, v.news.Meta = m, m
 		}
 	case record.KindInstance:
@@ -59,9 +60,14 @@ func (v *View) applyCluster(ref record.Ref, kv store.KV, exists bool) {
 		if !exists && n.Session.Rec != nil {
 			v.news.Ended = append(v.news.Ended, ref.Cluster)
 		}
+		was := n.Session.Rec
 		n.Session = one[record.Session](v, kv, exists)
+		v.news.Records.Sessions = append(v.news.Records.Sessions, Reported[record.Session]{Cluster: ref.Cluster, Replaced: Replaced[record.Session]{was, n.Session.Rec}})
 	case record.KindObservedCluster:
-		v.node(ref.Cluster).Self = one[record.ObservedCluster](v, kv, exists)
+		n := v.node(ref.Cluster)
+		was := n.Self.Rec
+		n.Self = one[record.ObservedCluster](v, kv, exists)
+		v.news.Records.Selfs = append(v.news.Records.Selfs, Reported[record.ObservedCluster]{Cluster: ref.Cluster, Replaced: Replaced[record.ObservedCluster]{was, n.Self.Rec}})
 	case record.KindDesiredCluster:
 		v.Registrations++
 		v.node(ref.Cluster).DesiredSelf = one[record.DesiredCluster](v, kv, exists)
@@ -79,6 +85,7 @@ func (v *View) applyRegistration(cluster string, kv store.KV, exists bool) {
 	old := v.Clusters.m[cluster].Rec
 	set(v, v.Clusters.m, cluster, kv, exists)
 	v.orders.setCluster(cluster, v.Clusters.m[cluster].Rec != nil)
+	v.news.Records.Clusters = append(v.news.Records.Clusters, Reported[record.Cluster]{Cluster: cluster, Replaced: Replaced[record.Cluster]{old, v.Clusters.m[cluster].Rec}})
 	if now := v.Clusters.m[cluster].Rec; now != nil && (old == nil || old.UID != now.UID || old.Revoked != nil && now.Revoked == nil) {
 		v.news.Forgiven = append(v.news.Forgiven, cluster)
 	}
@@ -109,7 +116,9 @@ func (v *View) applyDesired(ref record.Ref, kv store.KV, exists bool) {
 
 func (v *View) applyObserved(ref record.Ref, kv store.KV, exists bool) {
 	n := v.node(ref.Cluster)
+	was := n.Observed.m[ref.Name].Rec
 	v.setObserved(n, ref.Name, kv, exists)
+	v.news.Records.Observed = append(v.news.Records.Observed, Reported[record.Observed]{ref.Cluster, ref.Name, Replaced[record.Observed]{was, n.Observed.m[ref.Name].Rec}})
 	if d, ok := n.Desired.m[ref.Name]; ok {
 		v.news.Federations[d.Rec.Federation] = true
 		if _, known := v.Deleted.m[d.Rec.UID]; known {
@@ -141,6 +150,7 @@ func (v *View) applyFederation(uid string, kv store.KV, exists bool) {
 			delete(v.heirs, former)
 		}
 	}
+	v.news.Records.Federations = append(v.news.Records.Federations, Replaced[record.Federation]{was, v.Federations.m[uid].Rec})
 	if f, ok := v.Federations.m[uid]; ok {
 		for _, former := range f.Rec.Former {
 			v.heirs[former] = uid

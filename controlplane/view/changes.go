@@ -21,6 +21,9 @@ type Changes struct {
 	Readings []string
 	// Meta is set when the meta record was written.
 	Meta *record.Meta
+	// What follows are records with what they held before, and jobs whose state is another one.
+	Records  Records
+	JobMoves []JobMove
 	// Corrupt are errors of records that cannot be read, and Strange the words of a newer
 	// version, by the key of their record.
 	Corrupt []error
@@ -29,6 +32,32 @@ type Changes struct {
 	// federations had before.
 	shown    map[string]bool
 	formerly []string
+}
+
+// Replaced is one record that was written or deleted: what it holds and what it held, as far as
+// the view knew; nil for nothing.
+type Replaced[T any] struct{ Old, New *T }
+
+// Reported is Replaced for a record below a cluster; Service is empty for one about the cluster.
+type Reported[T any] struct {
+	Cluster, Service string
+	Replaced[T]
+}
+
+// Records are the replaced records of a refresh, in the order of their keys.
+type Records struct {
+	Federations []Replaced[record.Federation]
+	Clusters    []Reported[record.Cluster]
+	Sessions    []Reported[record.Session]
+	Selfs       []Reported[record.ObservedCluster]
+	Observed    []Reported[record.Observed]
+	Meta        Replaced[record.Meta]
+}
+
+// JobMove is a job that had a state and has another one; To is empty for a job that is gone.
+type JobMove struct {
+	Job      *record.Job
+	From, To record.JobState
 }
 
 func newChanges() *Changes {

@@ -80,6 +80,34 @@ func (v *View) Find(caller identity.Caller, service, clusterID string) (MemberRe
 	return MemberRef{}, fault.NotFound(fmt.Sprintf("there is no service %q", service))
 }
 
+// FederationNamed finds one that a caller may see by its uid or by its group_id: the caller's own
+// first, a living one before a result. Its Rec is nil for none.
+func (v *View) FederationNamed(caller identity.Caller, ref string) (best Versioned[record.Federation]) {
+	rank := func(f *record.Federation) int {
+		switch {
+		case f.UID == ref:
+			return 0
+		case f.Phase == record.PhaseDeleting:
+			return 4
+		case f.Phase.Result():
+			return 3
+		case f.Owner == caller.Subject:
+			return 1
+		}
+		return 2
+	}
+	for _, of := range v.Federations.m {
+		f := of.Rec
+		if f.UID != ref && f.GroupID != ref || !caller.MayRead(f.Owner, f.Visibility, f.AllowedUsers) {
+			continue
+		}
+		if best.Rec == nil || rank(f) < rank(best.Rec) || rank(f) == rank(best.Rec) && f.ChangedAt.After(best.Rec.ChangedAt.Time) {
+			best = of
+		}
+	}
+	return best
+}
+
 func ambiguous(service string, found []MemberRef) error {
 	var clusters []string
 	for _, p := range found {

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -37,6 +38,10 @@ type jobIndex struct {
 	Frozen  Table[string, bool]
 	// Found lists, for a job, its attempts that clusters found after a restore.
 	Found Index[string, foundAt]
+	// Tally counts all jobs, OwnerTally those of an owner's federations, and FederationTally those
+	// of a federation.
+	Tally                       Tally
+	OwnerTally, FederationTally Table[string, Tally]
 }
 
 // AttemptID names one attempt of a job.
@@ -53,6 +58,7 @@ func newJobIndex() jobIndex {
 		Subjects: TableOf(map[string]Table[string, int]{}), Services: TableOf(map[string]Table[string, int]{}), Clusters: TableOf(map[string]Table[string, int]{}),
 		Reserved: TableOf(map[string]Versioned[record.Reserved]{}), Found: newIndex[string, foundAt](),
 		Offered: newIndex[string, string](), Frozen: TableOf(map[string]bool{}),
+		Tally: newTally(), OwnerTally: TableOf(map[string]Tally{}), FederationTally: TableOf(map[string]Tally{}),
 	}
 }
 
@@ -77,6 +83,9 @@ func (v *View) applyJob(ref record.Ref, kv store.KV, exists bool) {
 		v.news.Jobs[ref.Name] = true
 	case record.KindJobReport:
 		id := AttemptID{ref.Name, ref.AttemptOf()}
+		j := x.ByID.m[ref.Name].whole // no report speaks of a job that waits
+		was := v.untally(j)
+		defer func() { v.moved(j, was, v.tally(j)) }()
 		set(v, v.node(ref.Cluster).Reports.m, id, kv, exists)
 		r := v.node(ref.Cluster).Reports.m[id].Rec
 		x.Found.mark(ref.Name, foundAt{ref.Cluster, id.Attempt}, r != nil && r.Found)
@@ -103,6 +112,8 @@ func (v *View) setJob(id string, kv store.KV, exists bool) {
 func (v *View) putJob(id string, slot jobSlot) {
 	x := &v.Jobs
 	old, now := x.ByID.m[id].get().Rec, slot.get().Rec
+	was := v.untally(old)
+	defer func() { v.moved(cmp.Or(now, old), was, v.tally(now)) }()
 	if old != nil {
 		x.count(old, -1)
 		if now == nil || now.Federation != old.Federation {

@@ -94,3 +94,14 @@ func (o orders) setCluster(id string, present bool) {
 	}
 	o.clusters.tree.Delete(id)
 }
+
+// FederationsOf are the positions of an owner's federations.
+func (v *View) FederationsOf(owner string) iter.Seq[FederationPos] {
+	return func(yield func(FederationPos) bool) {
+		for at := range v.orders.federations.After(FederationPos{Owner: owner}) {
+			if at.Owner != owner || !yield(at) {
+				return
+			}
+		}
+	}
+}

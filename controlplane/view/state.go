@@ -20,6 +20,8 @@ type State struct {
 	Elapsed elapsed
 	// subscribers are called with the changes of each refresh. They are fixed before Run.
 	subscribers []func(*Changes)
+	// observers are called within each refresh. They are fixed before Run.
+	observers []func(*View, *Changes)
 
 	mu   sync.RWMutex
 	view View
@@ -43,6 +45,11 @@ func NewState(mirror *store.Mirror, now func() time.Time) *State {
 // Subscribe makes each refresh that changed something call fn, outside of the state's lock. All
 // callers subscribe before Run.
 func (s *State) Subscribe(fn func(*Changes)) { s.subscribers = append(s.subscribers, fn) }
+
+// Observe makes each refresh that changed something call fn before it shows anything, so that a
+// later read shows nothing newer than what fn was told. fn must be quick, must not read the state,
+// and keeps neither of its arguments. All callers observe before Run.
+func (s *State) Observe(fn func(*View, *Changes)) { s.observers = append(s.observers, fn) }
 
 // Run keeps the state fresh until ctx ends.
 func (s *State) Run(ctx context.Context) error {
@@ -86,6 +93,11 @@ func (s *State) Refresh() {
 	if len(news.Federations)+len(news.Clusters) > 0 {
 		close(s.changed)
 		s.changed = make(chan struct{})
+	}
+	if len(keys) > 0 {
+		for _, observe := range s.observers {
+			observe(v, news)
+		}
 	}
 	if len(news.Jobs) > 0 {
 		s.Watchers.notify(news.Jobs)

@@ -1,9 +1,11 @@
 package view
 
 import (
+	"strings"
 	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/controlplane/hint"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -35,12 +37,12 @@ func (f *Federation) Wire(now time.Time) v1.Federation {
 		RefreshToken: f.RefreshToken.Wire(now),
 	}
 	for _, m := range f.Members {
-		r := m.wire()
+		r := m.wire(out.Coordinator.ClusterID)
 		r.Inputs, r.Outputs = m.Inputs, m.Outputs
 		out.Replicas = append(out.Replicas, r)
 	}
 	for _, m := range f.Leaving {
-		out.Leaving = append(out.Leaving, m.wire())
+		out.Leaving = append(out.Leaving, m.wire(out.Coordinator.ClusterID))
 	}
 	for _, e := range f.Edges {
 		from, ok1 := f.Member(e[0])
@@ -49,6 +51,7 @@ func (f *Federation) Wire(now time.Time) v1.Federation {
 			out.Edges = append(out.Edges, [2]string{from.Name(), to.Name()})
 		}
 	}
+	out.Hint = hintOf(&out)
 	return out
 }
 
@@ -69,11 +72,11 @@ func (r *Replicas) Wire(now time.Time) v1.Replicas {
 		RefreshToken: r.RefreshToken.Wire(now),
 	}
 	if m, ok := r.Member(r.Self); ok {
-		out.Self = m.wire()
+		out.Self = m.wire(out.Coordinator.ClusterID)
 	}
 	for _, i := range r.Sees {
 		if m, ok := r.Member(i); ok {
-			out.Replicas = append(out.Replicas, m.wire())
+			out.Replicas = append(out.Replicas, m.wire(out.Coordinator.ClusterID))
 		}
 	}
 	return out
@@ -99,8 +102,8 @@ func (f *Federation) coordinator() v1.Address {
 	return v1.Address{}
 }
 
-// wire leaves the inputs and outputs out.
-func (r Replica) wire() v1.Replica {
+// wire leaves the inputs and outputs out; origin is the coordinator's cluster.
+func (r Replica) wire(origin string) v1.Replica {
 	out := v1.Replica{
 		Type:        r.Type,
 		ClusterID:   r.ClusterID,
@@ -118,12 +121,48 @@ func (r Replica) wire() v1.Replica {
 			Message:            st.Message,
 			LastTransitionTime: v1.Time{Time: st.LastTransitionTime},
 			RunState:           string(st.RunState),
+			Hint:               st.hint(r.ClusterID, origin),
 		}
 		if in := st.Inputs; in != nil {
 			out.Status.Inputs = &v1.Inputs{Readable: in.Readable, Reason: string(in.Reason), Message: in.Message, At: v1.Time{Time: in.At.Time}}
 		}
 	}
 	return out
+}
+
+// hint is what to do about a replica on a cluster; origin is the coordinator's cluster.
+func (st *Status) hint(cluster, origin string) string {
+	var do []string
+	if in := st.Inputs; in != nil && !in.Readable {
+		do = append(do, hint.ForInputs(in.Reason, cluster, origin))
+	}
+	if st.Phase != record.PhaseReady {
+		if about := hint.ForReason(st.Reason, cluster); about != "" {
+			do = append(do, about)
+		}
+	}
+	return strings.Join(do, "; ")
+}
+
+// hintOf is what to do about the first replica that is in trouble, with its name.
+func hintOf(f *v1.Federation) string {
+	for _, r := range f.Replicas {
+		if r.Status != nil && r.Status.Hint != "" {
+			return r.ClusterID + "/" + r.ServiceName + ": " + r.Status.Hint
+		}
+	}
+	if f.Failed == nil {
+		return ""
+	}
+	for _, r := range f.Failed.Replicas {
+		if r.Cause == nil {
+			continue
+		}
+		if do := hint.ForReason(record.Reason(r.Cause.Reason), r.ClusterID); do != "" {
+			return r.ClusterID + "/" + r.ServiceName + ": " + do
+		}
+	}
+	return ""
 }
 
 // FailedReplica is what became of one member of a failed creation or change.

@@ -8,6 +8,7 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -21,6 +22,8 @@ type follower struct {
 	epoch  string
 	// revision is the one up to which the watcher was told everything.
 	revision int64
+	// jobs is nil unless jobs are watched.
+	jobs *jobs.Follower
 }
 
 // atOnce is how many federations or clusters are compared while the state is locked.
@@ -44,7 +47,14 @@ func (f *follower) all(ctx context.Context) error {
 	}); err != nil {
 		return crossing(err)
 	}
-	return f.compare(ctx, reader, uids, ids, false)
+	if err := f.compare(ctx, reader, uids, ids, false); err != nil {
+		return err
+	}
+	if _, err := f.tellJobs(ctx, 0); err != nil {
+		return err
+	}
+	_, err := f.tellEvents(0)
+	return err
 }
 
 // step tells what has changed after the revision, and moves it on.
@@ -72,7 +82,15 @@ func (f *follower) step(ctx context.Context) error {
 	if to == f.revision {
 		return nil
 	}
-	moved := len(uids)+len(ids) > 0
+	changed, err := f.tellJobs(ctx, f.revision)
+	if err != nil {
+		return err
+	}
+	happened, err := f.tellEvents(f.revision)
+	if err != nil {
+		return err
+	}
+	moved := len(uids)+len(ids)+changed+happened > 0
 	if f.revision = to; !moved {
 		return nil
 	}

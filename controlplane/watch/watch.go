@@ -8,9 +8,11 @@ import (
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
+	"github.com/oscarfed/oscarfed/controlplane/events"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/controlplane/listing"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store"
@@ -21,6 +23,8 @@ type Config struct {
 	State    *view.State
 	Gate     *gate.Gate
 	Clusters *clusters.Controller
+	Jobs     *jobs.Controller
+	Events   *events.Controller
 	Now      func() time.Time
 }
 
@@ -32,7 +36,7 @@ func New(cfg Config) *Controller { return &Controller{cfg: cfg} }
 
 // Query says what is watched. Empty fields match everything.
 type Query struct {
-	// Kinds are words of v1.EventKinds.
+	// Kinds are words of v1.EventKinds; none stands for v1.DefaultKinds.
 	Kinds []string
 	// Since is a revision up to which the caller was told everything; 0 begins with all that
 	// there is. Epoch is that of the revision; empty is the present one.
@@ -40,9 +44,16 @@ type Query struct {
 	Epoch string
 	// Filter chooses by owner, cluster and phase, and clusters by their labels.
 	Filter listing.Query
+	// Federation chooses jobs and events: a uid or a group_id.
+	Federation string
 }
 
-func (q *Query) has(kind string) bool { return len(q.Kinds) == 0 || slices.Contains(q.Kinds, kind) }
+func (q *Query) has(kind string) bool {
+	if len(q.Kinds) == 0 {
+		return slices.Contains(v1.DefaultKinds(), kind)
+	}
+	return slices.Contains(q.Kinds, kind)
+}
 
 // Watcher is told what there is.
 type Watcher struct {
@@ -75,7 +86,11 @@ func (c *Controller) begin(ctx context.Context, caller identity.Caller, q Query)
 	if q.Since > now || q.Epoch != "" && q.Epoch != f.epoch {
 		return nil, expired()
 	}
-	return f, crossing(c.cfg.State.At(q.Since).Read(func(*view.Past) {}))
+	if err := c.cfg.State.At(q.Since).Read(func(*view.Past) {}); err != nil || !q.has(v1.EventHappened) {
+		return f, crossing(err)
+	}
+	_, err := c.cfg.Events.After(caller, q.events(), q.Since, 0)
+	return f, crossing(err)
 }
 
 // Follow tells a watcher what the caller may see, and then what changes, until ctx ends or the
@@ -84,6 +99,10 @@ func (c *Controller) Follow(ctx context.Context, caller identity.Caller, q Query
 	f, err := c.begin(ctx, caller, q)
 	if err != nil {
 		return err
+	}
+	if q.has(v1.EventJob) {
+		f.jobs = c.cfg.Jobs.Follow(caller, q.jobs())
+		defer f.jobs.Close()
 	}
 	if f.w = w; q.Since == 0 {
 		if err := f.all(ctx); err != nil {
@@ -94,12 +113,14 @@ func (c *Controller) Follow(ctx context.Context, caller identity.Caller, q Query
 		return err
 	}
 	for {
-		changed := c.cfg.State.Watch()
+		changed, happened := c.cfg.State.Watch(), c.cfg.Events.Changed()
 		if err := f.step(ctx); err != nil {
 			return err
 		}
 		select {
 		case <-changed:
+		case <-happened:
+		case <-f.jobs.Changed():
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -19,6 +19,8 @@ func UseCases(cp *controlplane.ControlPlane) server.UseCases {
 		Audit:       cp.Requests,
 		Usage:       cp.Requests,
 		Changes:     cp.Watch,
+		Events:      cp.Events,
+		Stats:       cp.Stats,
 		Tokens:      cp.Tokens,
 		Jobs:        cp.Jobs,
 		JobLogs:     cp.Runs,
