@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/metrics"
 	"runtime/pprof"
 	"strconv"
 	"sync"
@@ -94,11 +95,15 @@ func etcdAlone(ctx context.Context, args []string, stdout io.Writer) error {
 type inside struct {
 	mu  sync.Mutex
 	cpu *os.File
+	// watched ends a watch of the heap, and gets the most that it had.
+	watched chan chan uint64
 }
 
 func (i *inside) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /live", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, liveHeap()) })
+	mux.HandleFunc("POST /watch", func(http.ResponseWriter, *http.Request) { i.watch() })
+	mux.HandleFunc("POST /most", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, i.most()) })
 	mux.HandleFunc("POST /begin", func(w http.ResponseWriter, r *http.Request) { respond(w, i.begin(r.FormValue("file"))) })
 	mux.HandleFunc("POST /end", func(w http.ResponseWriter, r *http.Request) { respond(w, i.end(r.FormValue("file"))) })
 	return mux
@@ -117,6 +122,41 @@ func liveHeap() uint64 {
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+// watch looks at the heap each millisecond, until most is asked for.
+func (i *inside) watch() {
+	ended := make(chan chan uint64)
+	i.mu.Lock()
+	i.watched = ended
+	i.mu.Unlock()
+	go func() {
+		sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		var most uint64
+		for {
+			metrics.Read(sample)
+			most = max(most, sample[0].Value.Uint64())
+			select {
+			case to := <-ended:
+				to <- most
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+}
+
+// most is the most that the heap had while it was watched: what is in use, and what is not yet
+// collected. In bytes.
+func (i *inside) most() uint64 {
+	i.mu.Lock()
+	ended := i.watched
+	i.mu.Unlock()
+	to := make(chan uint64)
+	ended <- to
+	return <-to
 }
 
 // begin begins a profile of the CPU in a file.
@@ -164,8 +204,11 @@ func askInside(ctx context.Context, address, what, file string) (string, error) 
 }
 
 // liveIn is the live heap of a process that serves inside at an address.
-func liveIn(ctx context.Context, address string) (int64, error) {
-	text, err := askInside(ctx, address, "live", "")
+func liveIn(ctx context.Context, address string) (int64, error) { return bytesIn(ctx, address, "live") }
+
+// bytesIn asks such a process for a number of bytes.
+func bytesIn(ctx context.Context, address, what string) (int64, error) {
+	text, err := askInside(ctx, address, what, "")
 	if err != nil {
 		return 0, err
 	}

@@ -55,6 +55,7 @@ var sections = []section{
 	{name: "jobs", run: jobs},
 	{name: "scale", run: scale},
 	{name: "quiet", run: quiet},
+	{name: "definition", run: largest},
 	{name: "large", run: large, alone: true},
 	{name: "queued", run: queued, alone: true},
 }
