@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -95,9 +96,7 @@ func (d *dispatcher) scanned(p *round) time.Duration {
 	for uid := range p.scope.of {
 		delete(d.due, uid)
 	}
-	for uid, at := range p.due {
-		d.due[uid] = at
-	}
+	maps.Copy(d.due, p.due)
 	next := assignTick
 	for _, at := range d.due {
 		next = min(next, max(at.Sub(p.now), time.Millisecond))

@@ -104,7 +104,7 @@ func (f *fleet) startOne(i int, in FleetStart) error {
 
 // nodeWithRoom has room for so many pods of half a CPU.
 func nodeWithRoom(pods int64) oscarsim.Node {
-	used := int64(64000 - 500*pods)
+	used := 64000 - 500*pods
 	return oscarsim.Node{Name: "node", CPU: 64000, Memory: 512 << 30, UsedCPU: used, RequestCPU: used}
 }
 
