@@ -69,7 +69,9 @@ plain=(
   TestADefinitionIsWrittenOnce                                        # controlplane
   TestAPlanOfTheLargestFederationByAnotherInstance                    # controlplane
   TestAVirtualServerAnswersAsARealOne                                 # store/storetest/virtual
-  TestBreakIn                                                         # store/access
+  TestBreakIn TestARelistOf20000ServicesIsAnswered                    # store/access
+  TestAFloodDelaysAnothersFirstJobByOnePlace                          # controlplane/jobs
+  TestAccountsShareEachClusterByWeight                                # controlplane/jobs
   TestFieldsOfANewerVersionAreDropped                                 # store/record
   TestEveryFieldOfADefinitionHasABound                                # api/oscar
   TestAListOfAnySizeNeedsConstantMemory                               # api/server
