@@ -51,6 +51,7 @@ func tree(a *app) []*cobra.Command {
 				newClusterPauseCmd(a), newClusterActivateCmd(a, "resume", "End a pause"),
 				newClusterReadmitCmd(a)),
 			newResolveCmd(a),
+			newEventsCmd(a),
 			parent("audit", "Check an audit that was exported",
 				newAuditVerifyCmd(a)),
 		),
