@@ -96,6 +96,12 @@ func (b *Browser) Visit(address, until string) Document {
 	if went := call(b, page.Navigate, page.NavigateParams{URL: address}); went.ErrorText != "" {
 		b.t.Fatalf("%s: %s", address, went.ErrorText)
 	}
+	return b.Visited(until)
+}
+
+// Visited gives the first document that is shown from now on whose address begins with until.
+func (b *Browser) Visited(until string) Document {
+	b.t.Helper()
 	for late := time.After(patience); ; {
 		select {
 		case d := <-b.shown:

@@ -31,10 +31,14 @@ const scopes = 'openid profile groups offline_access';
 const redirectUri = 'http://127.0.0.1/callback';
 const native = { application_type: 'native', redirect_uris: [redirectUri], grant_types: ['authorization_code', 'refresh_token'], response_types: ['code'] };
 
+// The web page of the control plane, on whatever port. It names no resource.
+const page = { ...native, client_id: 'page', redirect_uris: ['http://127.0.0.1/ui'], token_endpoint_auth_method: 'none' };
+
 const policy = interactionPolicy.base();
 policy.remove('consent');
 
 const clients = [
+  page,
   { ...native, client_id: 'oscarfed', token_endpoint_auth_method: 'none' },
   // Its refresh tokens are never replaced.
   { ...native, client_id: 'steady', token_endpoint_auth_method: 'none' },
@@ -60,6 +64,7 @@ class Realm {
   configuration(jwks) {
     return {
       jwks,
+      clientBasedCORS: (_, __, client) => client.clientId === page.client_id,
       clients,
       cookies: { keys: [randomBytes(32).toString('hex')] },
       routes: {
@@ -98,6 +103,7 @@ class Realm {
         resourceIndicators: {
           enabled: true,
           useGrantedResource: () => true,
+          defaultResource: ({ oidc }) => (oidc.client?.clientId === page.client_id ? 'https://oscar.example' : undefined),
           getResourceServerInfo: (_, resource) => ({
             audience: new URL(resource).hostname.replace(/\.example$/, ''),
             scope: scopes,
@@ -135,6 +141,8 @@ class Realm {
     req.url = req.url.slice(this.prefix.length) || '/';
     if (!req.url.startsWith('/login/')) return this.handler(req, res);
     const { params } = await this.provider.interactionDetails(req, res);
+    // The page cannot know who comes: it is the user who was made last.
+    if (params.client_id === page.client_id) params.login_hint ??= [...this.users.keys()].at(-1);
     if (!this.users.has(params.login_hint)) {
       return this.provider.interactionFinished(req, res, { error: 'access_denied', error_description: `no user ${params.login_hint}` });
     }
