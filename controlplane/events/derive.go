@@ -322,7 +322,7 @@ func (d *derivation) inputs(f *record.Federation, r view.Reported[record.Observe
 
 // job tells of a job that waits for a person, or may be lost.
 func (d *derivation) job(m view.JobMove) {
-	reason, message := "", ""
+	var reason, message string
 	switch m.To {
 	case record.JobUncertain:
 		reason, message = "JobUncertain", "it is not known whether the job has run"
