@@ -22,7 +22,7 @@ func (s *Server) listAudit(w http.ResponseWriter, r *http.Request) error {
 	q := request.AuditQuery{
 		Before: p.query.Get("before"), Federation: p.query.Get("federation"), By: p.query.Get("by"),
 		ClusterID: p.query.Get("cluster_id"), RequestID: p.query.Get("request_id"),
-		Limit: p.limit(request.MaxAuditPage), Continue: p.query.Get("continue"),
+		Limit: p.limit(), Continue: p.query.Get("continue"),
 	}
 	if err := p.err(); err != nil {
 		return err

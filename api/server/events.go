@@ -25,7 +25,7 @@ func (s *Server) listEvents(w http.ResponseWriter, r *http.Request) error {
 	p := paramsOf(r)
 	q := events.Query{
 		Kinds: p.query["kind"], Federation: p.query.Get("federation"), ClusterID: p.query.Get("cluster_id"), Owner: p.query.Get("owner"),
-		Since: p.moment("since"), Limit: p.limit(events.MaxPage), Continue: p.query.Get("continue"),
+		Since: p.moment("since"), Limit: p.limit(), Continue: p.query.Get("continue"),
 	}
 	for _, kind := range q.Kinds {
 		if !slices.Contains(v1.AboutKinds(), kind) {

@@ -122,7 +122,7 @@ func (p *params) jobQuery() jobs.Query {
 			p.violate("?state", oscar.RuleOneOf, respond.Cut(state, 40), fmt.Sprintf("%.40q is no state of a job; use one of %s", state, strings.Join(v1.JobStates(), ", ")))
 		}
 	}
-	q.Limit = p.limit(jobs.MaxPage)
+	q.Limit = p.limit()
 	if cursor := p.query.Get("cursor"); cursor != "" {
 		var ok bool
 		if q.Before, ok = ofCursor(cursor); !ok {

@@ -20,7 +20,7 @@ const maxSelector = 1 << 10
 // listQuery reads ?limit=, ?continue= and ?label=, which all lists have, and ?cluster_id=.
 func (p *params) listQuery() listing.Query {
 	q := listing.Query{
-		Limit: p.limit(listing.MaxLimit), Continue: p.query.Get("continue"), ClusterID: p.query.Get("cluster_id"),
+		Limit: p.limit(), Continue: p.query.Get("continue"), ClusterID: p.query.Get("cluster_id"),
 	}
 	if len(q.Continue) > listing.MaxToken {
 		p.violate("?continue", oscar.RuleMaxLength, len(q.Continue), fmt.Sprintf("a token has %d bytes at most", listing.MaxToken))
@@ -46,15 +46,15 @@ func (p *params) ownedQuery() listing.Query {
 	return q
 }
 
-// limit reads ?limit=, from 1 to most; absent gives 0.
-func (p *params) limit(most int) int {
+// limit reads ?limit=, from 1 to what a page holds; absent gives 0.
+func (p *params) limit() int {
 	text := p.query.Get("limit")
 	if text == "" {
 		return 0
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > most {
-		p.violate("?limit", oscar.RuleQuantity, respond.Cut(text, 40), fmt.Sprintf("give a number from 1 to %d", most))
+	if err != nil || n < 1 || n > listing.MaxLimit {
+		p.violate("?limit", oscar.RuleQuantity, respond.Cut(text, 40), fmt.Sprintf("give a number from 1 to %d", listing.MaxLimit))
 		return 0
 	}
 	return n

@@ -91,7 +91,8 @@ func printReady(w io.Writer, r DevReady, log string) error {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nNext:  oscarfed --config %s get clusters\n", r.Config)
+	fmt.Fprintf(&b, "\nPage:  %s/ui\n", r.API)
+	fmt.Fprintf(&b, "Next:  oscarfed --config %s get clusters\n", r.Config)
 	if len(r.Users) > 0 {
 		fmt.Fprintf(&b, "       oscarfed login --endpoint %s\n", r.API)
 	}

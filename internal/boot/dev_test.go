@@ -164,6 +164,7 @@ func TestDevSaysWhatIsWhereAndWhatToTypeNext(t *testing.T) {
 		"oscar-cluster-a  http://127.0.0.1:1     oscar  q\n" +
 		"OpenID           http://127.0.0.1:8081  alice  w\n" +
 		"etcd             http://127.0.0.1:2379\n\n" +
+		"Page:  http://127.0.0.1:8080/ui\n" +
 		"Next:  oscarfed --config /tmp/dev/cli.yaml get clusters\n" +
 		"       oscarfed login --endpoint http://127.0.0.1:8080\n" +
 		"Log:   /tmp/x.log\n"
