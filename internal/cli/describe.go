@@ -169,59 +169,9 @@ func data(f *v1.Federation) *output.Table {
 func advice(f *v1.Federation) *output.Table {
 	t := &output.Table{}
 	for _, r := range deployed(f) {
-		if in := r.Status.Inputs; in != nil && !in.Readable {
-			t.Row(address(r)+":", "it gets no jobs until the MinIO of "+f.Coordinator.ClusterID+" can be used from there: "+
-				cmp.Or(hintFor(in.Reason, r.ClusterID), "see what its syncer says"))
-		}
-		if r.Status.Phase == phaseReady {
-			continue
-		}
-		if hint := hintFor(r.Status.Reason, r.ClusterID); hint != "" {
-			t.Row(address(r)+":", hint)
+		if r.Status.Hint != "" {
+			t.Row(address(r)+":", r.Status.Hint)
 		}
 	}
 	return t
-}
-
-// hintFor is what a person can do about a reason; empty when it passes by itself.
-func hintFor(reason, cluster string) string {
-	switch reason {
-	case "NameTaken":
-		return "a service of that name is there and is not ours: choose another name, or have its owner delete it"
-	case "ForeignBucket":
-		return "a bucket of that name is there and is not ours: choose another path, or have its owner delete it"
-	case "BucketLeft":
-		return "the bucket of an earlier life of the service is there: delete it, or create the service as the same owner"
-	case "CredentialRefused", "NotAllowed":
-		return "the administrator of " + cluster + " has to check its credentials and who may use it"
-	case "DoesNotFit":
-		return "ask for less cpu, memory or GPU, or take a cluster with larger nodes"
-	case "InputsUnreadable":
-		return "see that " + cluster + " reaches the MinIO and the OSCAR of the coordinator's cluster, by the names that they are registered and reported with"
-	case "UnsupportedVersion":
-		return cluster + " needs OSCAR v4.1 or later"
-	case "InvalidService", "CreateFailed", "UpdateFailed":
-		return "read the message: the OSCAR of " + cluster + " refused the definition"
-	case "NoVote", "SessionLost":
-		return "see that the syncer of " + cluster + " runs and reaches the control plane; it catches up by itself"
-	case "OscarUnreachable":
-		return "see that the OSCAR of " + cluster + " answers; its syncer tries again by itself"
-	case "DeleteFailed", "DetachFailed":
-		return "read the message: the OSCAR of " + cluster + " keeps the service; it is tried again by itself"
-	case "DriftUnfixable":
-		return "somebody changes the service on " + cluster + " again and again: stop them, or use drift: report"
-	case "MarkLost":
-		return "our marks were taken off the service on " + cluster + ": delete it there, and it is created again"
-	case "AheadOfDesired":
-		return "the service on " + cluster + " is not in the history of the store, which was restored: oscarfed describe lists what differs, oscarfed resolve ends it"
-	case "NeedsUserToken":
-		return "call oscarfed token refresh with a fresh access token of your own, or give a refresh token: oscarfed token set"
-	case "NeedsRefreshToken", "TokenLost":
-		return "give another refresh token: oscarfed token set"
-	case "TokenHolderAway":
-		return "the cluster that holds the refresh token is away; it goes on when that is back"
-	case "Paused":
-		return cluster + " is paused by its administrator"
-	}
-	return ""
 }
