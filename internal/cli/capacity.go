@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
@@ -46,8 +47,7 @@ func (getCapacityCmd) Run(ctx context.Context, a *app) error {
 			if c.ChangedAt != nil {
 				told = lastLook(c.ChangedAt.Time, time.Duration(c.LookEvery)*time.Second, a.now())
 			}
-			t.Row(c.ClusterID, fmt.Sprint(c.Nodes), fmt.Sprintf("%dm/%dm", c.CPU.Free, c.CPU.Allocatable), fmt.Sprintf("%dm", c.CPU.MaxFree),
-				fmt.Sprintf("%dMi/%dMi", c.Memory.Free>>20, c.Memory.Allocatable>>20),
+			t.Row(c.ClusterID, fmt.Sprint(c.Nodes), cpuFree(&c), fmt.Sprintf("%dm", c.CPU.MaxFree), memoryFree(&c),
 				fmt.Sprintf("%d/%d", c.GPU.Free, c.GPU.Allocatable), fmt.Sprintf("%dm", c.CPU.Promised), told)
 		}
 		return t
@@ -61,4 +61,10 @@ func lastLook(changed time.Time, every time.Duration, now time.Time) string {
 		return "<" + output.Age(now.Add(-every), now)
 	}
 	return output.Age(changed, now)
+}
+
+func cpuFree(c *v1.ClusterStatus) string { return fmt.Sprintf("%dm/%dm", c.CPU.Free, c.CPU.Allocatable) }
+
+func memoryFree(c *v1.ClusterStatus) string {
+	return fmt.Sprintf("%dMi/%dMi", c.Memory.Free>>20, c.Memory.Allocatable>>20)
 }

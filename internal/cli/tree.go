@@ -52,6 +52,7 @@ func tree(a *app) []*cobra.Command {
 				newClusterReadmitCmd(a)),
 			newResolveCmd(a),
 			newEventsCmd(a),
+			newTopCmd(a),
 			parent("audit", "Check an audit that was exported",
 				newAuditVerifyCmd(a)),
 		),
