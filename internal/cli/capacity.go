@@ -63,7 +63,9 @@ func lastLook(changed time.Time, every time.Duration, now time.Time) string {
 	return output.Age(changed, now)
 }
 
-func cpuFree(c *v1.ClusterStatus) string { return fmt.Sprintf("%dm/%dm", c.CPU.Free, c.CPU.Allocatable) }
+func cpuFree(c *v1.ClusterStatus) string {
+	return fmt.Sprintf("%dm/%dm", c.CPU.Free, c.CPU.Allocatable)
+}
 
 func memoryFree(c *v1.ClusterStatus) string {
 	return fmt.Sprintf("%dMi/%dMi", c.Memory.Free>>20, c.Memory.Allocatable>>20)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -129,13 +130,13 @@ func (o *overview) write(a *app) error {
 // jobCounts says how many jobs have not ended, or wait for a person.
 func jobCounts(jobs map[string]int) string {
 	queued, placed := open(jobs)
-	text := fmt.Sprintf("jobs: %d queued, %d at clusters", queued, placed)
+	texts := []string{fmt.Sprintf("%d queued", queued), fmt.Sprintf("%d at clusters", placed)}
 	for _, state := range []string{v1.JobUncertain, v1.JobParked} {
 		if n := jobs[state]; n > 0 {
-			text += fmt.Sprintf(", %d %s", n, state)
+			texts = append(texts, fmt.Sprintf("%d %s", n, state))
 		}
 	}
-	return text
+	return "jobs: " + strings.Join(texts, ", ")
 }
 
 // open counts the jobs that wait for a cluster, and those that have one.

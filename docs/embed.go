@@ -1,0 +1,9 @@
+// Package docs owns the pages for people. What a program shows of them is embedded.
+package docs
+
+import _ "embed"
+
+// FDL is the page on definitions, which `oscarfed explain` reads.
+//
+//go:embed fdl.md
+var FDL string

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oscarfed/oscarfed/internal/cli/command"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/fdl"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
+	"github.com/oscarfed/oscarfed/internal/suggest"
+)
+
+// newExplainCmd explains keys of a definition, and has the commands that explain other things.
+func newExplainCmd(a *app, children ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "explain [FIELD]",
+		Short: "What a key of a definition means, or why a job went where it went",
+		Long: "What a key of a definition means: its type, its default, the keys below it. FIELD has dots between keys.\n" +
+			"Without FIELD, the keys of a service.",
+		Example: "  oscarfed explain federation\n" +
+			"  oscarfed explain federation.members.priority\n" +
+			"  oscarfed explain job 01a1fda3-fc9e-70a6-b6c0-0c2c788607cf",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: completeKeys,
+		RunE:              func(_ *cobra.Command, args []string) error { return explainKey(a, command.Argument(args, 0)) },
+	}
+	cmd.AddCommand(children...)
+	return cmd
+}
+
+func completeKeys(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	var out []string
+	for _, k := range fdl.Keys() {
+		if len(args) == 0 && strings.HasPrefix(k.Path, begun) {
+			out = append(out, k.Path)
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+func explainKey(a *app, path string) error {
+	all := fdl.Keys()
+	below := fdl.Below(path, all)
+	if path == "" {
+		return a.print(below, func() *output.Table { return keyTable(below) })
+	}
+	i := slices.IndexFunc(all, func(k fdl.Key) bool { return k.Path == path })
+	if i < 0 {
+		known := make([]string, 0, len(all))
+		for _, k := range all {
+			known = append(known, k.Path)
+		}
+		return exit.Errorf(exit.NotFound, "no definition has a key %q%s", path, suggest.Words(path, known))
+	}
+	key := all[i]
+	if a.form != output.FormTable {
+		return a.encode(struct {
+			fdl.Key
+			Keys []fdl.Key `json:"keys,omitempty"`
+		}{key, below})
+	}
+	fmt.Fprintf(a.stdout, "Key      %s\nType     %s\n", key.Path, key.Type)
+	if key.Default != "" {
+		fmt.Fprintf(a.stdout, "Default  %s\n", key.Default)
+	}
+	fmt.Fprintf(a.stdout, "\n%s\n", meaningOf(key, len(below) > 0))
+	if len(below) == 0 {
+		return nil
+	}
+	fmt.Fprintln(a.stdout)
+	return a.printTable(keyTable(below))
+}
+
+// meaningOf is what is said of a key; an object without words of its own has them at its keys.
+func meaningOf(key fdl.Key, object bool) string {
+	if object {
+		return cmp.Or(key.Meaning, "Its keys:")
+	}
+	return cmp.Or(key.Meaning, "OSCAR alone reads it: it is kept and passed on.")
+}
+
+func keyTable(keys []fdl.Key) *output.Table {
+	t := output.NewTable("KEY", "TYPE", "DEFAULT", "MEANING")
+	for _, k := range keys {
+		t.Row(k.Path, k.Type, k.Default, k.Meaning)
+	}
+	return t
+}
