@@ -27,7 +27,7 @@ func newGraphCmd(a *app) *cobra.Command {
 		Short: "Draw a service's federation",
 		Long:  "Draw a service's federation: its members, and who lists whom.",
 		Example: "  oscarfed graph grayify\n" +
-			"  oscarfed graph grayify --as dot | dot -Tsvg > grayify.svg",
+			"  oscarfed graph grayify --as svg > grayify.svg",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.Service = args[0]
 			return c.Run(cmd.Context(), a)
@@ -35,7 +35,7 @@ func newGraphCmd(a *app) *cobra.Command {
 	}
 	f := command.FlagsOf(cmd)
 	f.ClusterOf(&c.Cluster)
-	f.Choice(&c.As, "as", "text", "What to draw it as", "text", "mermaid", "dot")
+	f.Choice(&c.As, "as", "text", "What to draw it as", "text", "mermaid", "dot", "svg")
 	return cmd
 }
 
@@ -56,6 +56,8 @@ func (c *graphCmd) Run(ctx context.Context, a *app) error {
 		_, err = a.stdout.Write([]byte(mermaid(f)))
 	case "dot":
 		_, err = a.stdout.Write([]byte(dot(f)))
+	case "svg":
+		_, err = a.stdout.Write([]byte(svg(f)))
 	default:
 		return graph(f).Write(a.stdout)
 	}

@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"encoding/xml"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -70,5 +73,46 @@ func TestAnIrregularGraphHasShortLines(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
 	if len(lines) != 30 || !strings.Contains(lines[3], "a/s0, a/s1, a/s2, a/s5 and 24 more") {
 		t.Errorf("%d lines, the fourth %q", len(lines), lines[3])
+	}
+}
+
+// A drawing is XML whatever members are called, names each of them, and has a line for each pair.
+func TestADrawnGraphHasEveryMemberOnce(t *testing.T) {
+	all := func(int, int) bool { return true }
+	star := func(from, _ int) bool { return from == 0 }
+	for name, tc := range map[string]struct {
+		f     *v1.Federation
+		lines int
+		heads int
+	}{
+		"mesh": {federationOver(120, "", all), 120 * 119 / 2, 0}, "star": {federationOver(5, "https://e.example.org/<&", star), 5, 5}, "alone": {federationOver(1, "", all), 0, 0},
+	} {
+		tc.f.GroupID = "\x1b[31m</title><script>"
+		text := svg(tc.f)
+		decoder := xml.NewDecoder(strings.NewReader(text))
+		for {
+			token, err := decoder.Token()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if e, ok := token.(xml.StartElement); ok && e.Name.Local == "script" {
+				t.Errorf("%s has a script", name)
+			}
+		}
+		if n := strings.Count(text, `class="edge"`); n != tc.lines {
+			t.Errorf("%s: %d lines, not %d", name, n, tc.lines)
+		}
+		if n := strings.Count(text, "marker-end"); n != tc.heads {
+			t.Errorf("%s: %d heads, not %d", name, n, tc.heads)
+		}
+		if n := strings.Count(text, "<text "); n != len(tc.f.Replicas) {
+			t.Errorf("%s: %d names", name, n)
+		}
+		if strings.Contains(text, "NaN") {
+			t.Errorf("%s: a place is no number", name)
+		}
 	}
 }
