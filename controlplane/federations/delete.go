@@ -53,7 +53,11 @@ func (c *Controller) DeleteService(ctx context.Context, caller identity.Caller, 
 				}
 				continue
 			}
-			return &DeleteResult{}, fault.Crossing(err)
+			if err != nil {
+				return nil, fault.Crossing(err)
+			}
+			c.forgetFormer(ctx, p.Rec, opts)
+			return &DeleteResult{}, nil
 		case !p.At().Coordinator:
 			return c.removeMember(ctx, caller, p, opts)
 		}

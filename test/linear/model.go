@@ -143,7 +143,7 @@ func accepted(s state, in Input, f fate) []state {
 	members := in.Places | coordinator
 	return []state{{
 		life: creating, by: in.ID, definition: in.ID, members: members, generation: 1,
-		revision: s.revision, fate: f &^ drops, held: s.held &^ members, done: s.done,
+		revision: s.revision, fate: f &^ drops, held: s.held &^ members, failed: s.failed, done: s.done,
 	}}
 }
 
@@ -151,6 +151,10 @@ func accepted(s state, in Input, f fate) []state {
 func deleted(s state, answer Answer) []state {
 	switch {
 	case answer == NotFound && s.life == absent:
+		return []state{s}
+	case answer == OK && s.life == absent && s.failed: // the kept result is forgotten
+		return []state{s}
+	case answer == Conflict && s.life == absent && s.failed && s.held != 0: // it waits for a tombstone
 		return []state{s}
 	case answer != OK:
 		return nil

@@ -111,6 +111,8 @@ func TestTheModelKnowsAFederation(t *testing.T) {
 
 		"a failed change has no effect":  {up().do(linear.Add, 2, c, linear.Aborted).get("ready", 1, 12, a|b), true},
 		"a failed change with an effect": {up().do(linear.Add, 2, c, linear.Aborted).get("ready", 2, 12, a|b|c), false},
+		"the result of one is deleted":   {new(script).do(linear.Create, 1, b, linear.Aborted).do(linear.Delete, 2, 0, linear.OK).absent(), true},
+		"a delete of nothing":            {new(script).do(linear.Delete, 2, 0, linear.OK), false},
 		"a failed create has no effect":  {new(script).do(linear.Create, 1, b, linear.Aborted).absent(), true},
 		"a failed create with an effect": {new(script).do(linear.Create, 1, b, linear.Aborted).get("ready", 1, 10, a|b), false},
 		"a failure that was a success":   {up().do(linear.Delete, 2, 0, linear.Nothing).absent(), false},

@@ -51,6 +51,8 @@ type state struct {
 	// may still move because tombstones of removed members are acknowledged.
 	held  Places
 	bumps int
+	// failed says that a creation has failed, whose result may be kept.
+	failed bool
 	// done tells how creations ended that are sent more than once.
 	done string
 }
@@ -76,11 +78,12 @@ func (s state) String() string {
 
 // gone is the state after a life, whose places tombstones may hold.
 func (s state) gone(held Places) state {
-	return state{life: absent, revision: s.revision, held: s.held | held, done: s.done}
+	return state{life: absent, revision: s.revision, held: s.held | held, failed: s.failed, done: s.done}
 }
 
 // ended notes how the creation of this life ended.
 func (s state) ended(how Answer) state {
+	s.failed = s.failed || how != OK
 	mark := fmt.Sprintf(" #%d:", s.by)
 	if !strings.Contains(s.done, mark+"?") {
 		return s // it is sent once
