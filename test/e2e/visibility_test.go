@@ -53,6 +53,8 @@ func asks() map[string][]ask {
 		"GET /system/services/{service}/deployment":      {{get, "/system/services/SERVICE/deployment", "", true}},
 		"GET /system/services/{service}/deployment/logs": {{get, "/system/services/SERVICE/deployment/logs?tailLines=200", "", true}},
 		"POST /system/services/{service}/restart":        {{post, "/system/services/SERVICE/restart", "", false}},
+		"POST /system/services/{service}/start":          {{post, "/system/services/SERVICE/start", "", false}},
+		"POST /system/services/{service}/stop":           {{post, "/system/services/SERVICE/stop", "", false}},
 		"PUT /system/services":                           {{put, "/system/services", def, false}},
 		"DELETE /system/services/{service}": {
 			{del, "/system/services/SERVICE?data=delete&jobs=cancel", "", false}, {del, "/system/services/SERVICE?wait=1s", "", false}},
@@ -87,7 +89,8 @@ func asks() map[string][]ask {
 func elsewhere() []string {
 	return []string{
 		"GET /health", "GET /openapi.yaml", "GET /system/info", "GET /system/config", "GET /system/login", "GET /system/whoami", // the same for everybody
-		"GET /system/services", "GET /system/federations", "GET /system/deleted", "GET /system/differences", "GET /system/usage", "GET /system/watch", // lists, below
+		"GET /", "GET /ui", "GET /ui/{file}", // the web page, which has no data
+		"GET /system/services", "GET /system/federations", "GET /system/deleted", "GET /system/differences", "GET /system/usage", "GET /system/watch", "GET /system/events", "GET /system/stats", // lists, below
 		"POST /system/services", "POST /system/plans", // a taken name, below
 		"POST /system/federations", // several creations in one
 		"GET /system/jobs", "GET /system/jobs/{job}", "GET /system/jobs/{job}/explain", "POST /system/jobs/{job}/cancel",
@@ -231,13 +234,13 @@ func everyRouteIsAsked(t *testing.T, w *world.World) {
 // listsShow: lists have what may be seen, and nothing of the rest.
 func listsShow(t *testing.T, w *world.World, authorization string, visible []string) {
 	t.Helper()
-	for _, path := range []string{"/system/services", "/system/federations", "/system/deleted", "/system/differences", "/system/clusters", "/system/clusters/" + a, "/system/usage"} {
+	for _, path := range []string{"/system/services", "/system/federations", "/system/deleted", "/system/differences", "/system/clusters", "/system/clusters/" + a, "/system/usage", "/system/events", "/system/stats"} {
 		status, _, text := w.Raw("GET", path, "", authorization)
 		if status != 200 {
 			t.Errorf("GET %s: %d", path, status)
 		}
 		for _, name := range []string{privateName, restrictedName, publicName} {
-			want := slices.Contains(visible, name) && (path == "/system/services" || path == "/system/federations")
+			want := slices.Contains(visible, name) && (path == "/system/services" || path == "/system/federations" || path == "/system/events")
 			if strings.Contains(text, name) != want {
 				t.Errorf("GET %s tells of %s: %v", path, name, !want)
 			}
