@@ -24,8 +24,8 @@ func ofTheSyncer() []defect {
 		one(
 			"a service is deleted with its bucket's objects",
 			"syncer/services/planremoval.go",
-			"if s.local.storage {\n\t\tnext = detach\n\t}",
-			"",
+			"if s.local.storage {\n\t\tnext = detach\n",
+			"if s.local.storage {\n",
 		),
 		one(
 			"ours is told by the annotation and not by the token",
