@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
+	"github.com/oscarfed/oscarfed/internal/cli/services"
 )
 
 // completionTime is how long a person who presses the tabulator waits for names.
@@ -17,7 +19,7 @@ const completionTime = 3 * time.Second
 type names func(ctx context.Context, api *client.Client) ([]string, error)
 
 // completeArgument lists what can stand in the place of a word of the line of usage.
-func (a *app) completeArgument(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+func completeArgument(a *command.App, cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	words := strings.Fields(cmd.Use)[1:]
 	if len(words) == 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -28,25 +30,27 @@ func (a *app) completeArgument(cmd *cobra.Command, args []string, prefix string)
 	}
 	switch strings.Trim(word, "[].") {
 	case "SERVICE":
-		return a.complete(serviceNames)(cmd, args, prefix)
+		return complete(a, serviceNames)(cmd, args, prefix)
 	case "CLUSTER":
-		return a.complete(clusterNames)(cmd, args, prefix)
+		return complete(a, clusterNames)(cmd, args, prefix)
 	case "JOB":
-		return a.complete(jobNames)(cmd, args, prefix)
+		return complete(a, jobNames)(cmd, args, prefix)
 	case "GROUP", "FEDERATION":
-		return a.complete(groupNames)(cmd, args, prefix)
+		return complete(a, groupNames)(cmd, args, prefix)
 	case "MEMBER", "CLUSTER/SERVICE":
-		return a.complete(memberNames)(cmd, args, prefix)
+		return complete(a, memberNames)(cmd, args, prefix)
 	case "CONTEXT":
-		return a.contextNames()
+		return contextNames(a)
+	case "FIELD":
+		return services.KeyNames(), cobra.ShellCompDirectiveNoFileComp
 	case "FILE":
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	return nil, cobra.ShellCompDirectiveNoFileComp
 }
 
-func (a *app) contextNames() (list []string, _ cobra.ShellCompDirective) {
-	contexts, err := a.flags.Contexts()
+func contextNames(a *command.App) (list []string, _ cobra.ShellCompDirective) {
+	contexts, err := a.Flags.Contexts()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
@@ -57,12 +61,12 @@ func (a *app) contextNames() (list []string, _ cobra.ShellCompDirective) {
 }
 
 // complete asks the API for names. Where it cannot be asked there are none: a shell shows no error.
-func (a *app) complete(list names) cobra.CompletionFunc {
+func complete(a *command.App, list names) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		if err := a.settle(cmd.Flags()); err != nil {
+		if err := settle(a, cmd.Flags()); err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
-		api, err := a.dial()
+		api, err := a.Dial()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}

@@ -9,8 +9,8 @@
 // configuration file and the defaults, in this order. A flag that makes a command do
 // something else is never taken from the environment (package command).
 //
-// tree.go has the tree of the commands; each command is a file, with a struct of its flags, a
-// constructor and a method Run.
+// tree.go has the tree of the commands. They are in packages services, jobs, clusters and account;
+// each has a struct of its flags, a constructor and a method Run.
 //
 // Commands of other packages are handed to Run as values: cli does not know what
 // implements them.

@@ -15,7 +15,7 @@ import (
 // Markdown writes a page of all commands of this package: of each what it does, its examples and
 // its own flags; those that all have once.
 func Markdown(w io.Writer) error {
-	root := newRoot(&app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}, nil)
+	root := newRoot(&command.App{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard}, nil)
 	var b strings.Builder
 	for _, cmd := range runnable(root) {
 		fmt.Fprintf(&b, "\n## %s\n\n```text\n%s\n```\n", cmd.CommandPath(), strings.TrimSpace(manualOf(cmd)))
@@ -54,7 +54,7 @@ func runnable(cmd *cobra.Command) (list []*cobra.Command) {
 type manCmd struct{ dir string }
 
 // newManCmd is for those who package the program.
-func newManCmd(*app) *cobra.Command {
+func newManCmd(*command.App) *cobra.Command {
 	var c manCmd
 	return &cobra.Command{
 		Use:     "man DIR",

@@ -16,7 +16,7 @@ import (
 )
 
 // newRoot makes the command oscarfed with all that is below it.
-func newRoot(a *app, more []Command) *cobra.Command {
+func newRoot(a *command.App, more []Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "oscarfed",
 		Short:         "Federations of OSCAR clusters",
@@ -26,9 +26,9 @@ func newRoot(a *app, more []Command) *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.SetIn(a.stdin)
-	root.SetOut(a.stdout)
-	root.SetErr(a.stderr)
+	root.SetIn(a.Stdin)
+	root.SetOut(a.Stdout)
+	root.SetErr(a.Stderr)
 	root.AddGroup(groups()...)
 	root.AddCommand(tree(a)...)
 	for _, c := range more {
@@ -38,11 +38,11 @@ func newRoot(a *app, more []Command) *cobra.Command {
 	root.SetCompletionCommandGroupID(groupOther)
 	root.SetVersionTemplate("oscarfed {{.Version}}\n")
 	root.SetFlagErrorFunc(command.FlagError)
-	root.PersistentFlags().BoolVar(&a.noHeaders, "no-headers", false, "Print tables without their head.")
-	addGlobalFlags(root, &a.flags)
+	root.PersistentFlags().BoolVar(&a.NoHeaders, "no-headers", false, "Print tables without their head.")
+	addGlobalFlags(root, &a.Flags)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
-	a.prepare(root)
+	prepare(a, root)
 	return root
 }
 
@@ -62,11 +62,11 @@ func addGlobalFlags(root *cobra.Command, s *settings.Flags) {
 
 // prepare gives a command and those below it what all have: the check of their arguments against
 // their line of usage, settings, help and completion.
-func (a *app) prepare(cmd *cobra.Command) {
+func prepare(a *command.App, cmd *cobra.Command) {
 	cmd.DisableFlagsInUseLine = true
 	cmd.SetUsageFunc(command.Usage)
 	for _, child := range cmd.Commands() {
-		a.prepare(child)
+		prepare(a, child)
 	}
 	switch {
 	case cmd.DisableFlagParsing || cmd.Name() == cobra.ShellCompRequestCmd:
@@ -77,59 +77,58 @@ func (a *app) prepare(cmd *cobra.Command) {
 		}
 	case cmd.RunE != nil:
 		cmd.Args = command.CheckArguments
-		cmd.ValidArgsFunction = a.completeArgument
-		if cmd.Flags().Lookup("cluster") != nil {
-			_ = cmd.RegisterFlagCompletionFunc("cluster", a.complete(clusterNames))
+		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+			return completeArgument(a, cmd, args, prefix)
 		}
-		cmd.RunE = a.settled(cmd.RunE)
+		if cmd.Flags().Lookup("cluster") != nil {
+			_ = cmd.RegisterFlagCompletionFunc("cluster", complete(a, clusterNames))
+		}
+		cmd.RunE = settled(a, cmd.RunE)
 	}
 }
 
 // settled runs a command once its settings are known.
-func (a *app) settled(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+func settled(a *command.App, run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) (err error) {
-		a.running = true
-		settle := a.settle
-		if cmd.Annotations[ofConfiguration] != "" {
-			settle = a.settleConfiguration
+		a.Running = true
+		find := settle
+		if cmd.Annotations[command.OfConfiguration] != "" {
+			find = settleConfiguration
 		}
-		if err := settle(cmd.Flags()); err != nil {
+		if err := find(a, cmd.Flags()); err != nil {
 			return err
 		}
 		return run(cmd, args)
 	}
 }
 
-// ofConfiguration marks commands that change the configuration file, which may be wrong as it is.
-const ofConfiguration = "configuration"
-
 // settleConfiguration finds the configuration file and the form of the results, and nothing else:
 // what a context is made of is given as flags.
-func (a *app) settleConfiguration(*pflag.FlagSet) (err error) {
-	a.flags.Config = cmp.Or(a.flags.Config, os.Getenv(command.EnvironmentName("config")))
-	a.form, err = output.FormOf(a.flags.Output, "")
+func settleConfiguration(a *command.App, _ *pflag.FlagSet) (err error) {
+	a.Flags.Config = cmp.Or(a.Flags.Config, os.Getenv(command.EnvironmentName("config")))
+	a.Form, err = output.FormOf(a.Flags.Output, "")
 	return err
 }
 
 // settle merges flags, environment and configuration file.
-func (a *app) settle(flags *pflag.FlagSet) (err error) {
+func settle(a *command.App, flags *pflag.FlagSet) (err error) {
 	if err := command.TakeEnvironment(flags, os.Getenv); err != nil {
 		return err
 	}
-	a.connection, a.form, err = a.flags.Resolve()
-	if a.form == output.FormWide {
-		a.wide, a.form = true, output.FormTable
+	a.Connection, a.Form, err = a.Flags.Resolve()
+	if a.Form == output.FormWide {
+		a.Wide, a.Form = true, output.FormTable
 	}
 	return err
 }
 
 // foreign is the command of another package, which gets its arguments as they are.
-func foreign(a *app, c Command) *cobra.Command {
+func foreign(a *command.App, c Command) *cobra.Command {
 	return &cobra.Command{
 		Use: c.Name, Short: strings.TrimSuffix(c.Help, "."), GroupID: groupOther, DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			a.running = true
-			a.status = c.Run(cmd.Context(), args, a.stdin, a.stdout, a.stderr)
+			a.Running = true
+			a.Status = c.Run(cmd.Context(), args, a.Stdin, a.Stdout, a.Stderr)
 			return nil
 		},
 	}

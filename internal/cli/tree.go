@@ -1,6 +1,14 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/oscarfed/oscarfed/internal/cli/account"
+	"github.com/oscarfed/oscarfed/internal/cli/clusters"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
+	"github.com/oscarfed/oscarfed/internal/cli/jobs"
+	"github.com/oscarfed/oscarfed/internal/cli/services"
+)
 
 // The groups of the commands in help.
 const (
@@ -11,57 +19,57 @@ const (
 )
 
 // tree is all commands of this package: where a command hangs, and under which heading it is shown.
-func tree(a *app) []*cobra.Command {
+func tree(a *command.App) []*cobra.Command {
 	return joined(
 		in(groupServices,
-			newApplyCmd(a),
-			newPlanCmd(a),
-			newDiffCmd(a),
-			newGetCmd(a,
-				newGetFederationsCmd(a), newGetReplicasCmd(a), newGetServicesCmd(a), newGetDeletedCmd(a),
-				newGetAuditCmd(a), newGetClustersCmd(a), newGetCapacityCmd(a), newGetUsageCmd(a)),
-			newDescribeCmd(a),
-			newGraphCmd(a),
-			newWaitCmd(a),
+			services.Apply(a),
+			services.Plan(a),
+			services.Diff(a),
+			getParent(
+				services.GetFederations(a), services.GetReplicas(a), services.GetServices(a), services.GetDeleted(a),
+				clusters.GetAudit(a), clusters.Get(a), clusters.GetCapacity(a), account.GetUsage(a)),
+			services.Describe(a),
+			services.Graph(a),
+			services.Wait(a),
 			parent("replica", "Add and remove members of a service's federation",
-				newReplicaAddCmd(a), newReplicaRemoveCmd(a)),
+				services.ReplicaAdd(a), services.ReplicaRemove(a)),
 			parent("service", "Start, stop and restart exposed services",
-				newServiceStartCmd(a), newServiceStopCmd(a), newServiceRestartCmd(a)),
-			newHistoryCmd(a),
-			newRollbackCmd(a),
-			newPauseCmd(a),
-			newResumeCmd(a),
-			newDeleteCmd(a),
+				services.ServiceStart(a), services.ServiceStop(a), services.ServiceRestart(a)),
+			services.History(a),
+			services.Rollback(a),
+			services.Pause(a),
+			services.Resume(a),
+			services.Delete(a),
 			parent("token", "Manage the refresh token of a service's owner",
-				newTokenShowCmd(a), newTokenSetCmd(a), newTokenRefreshCmd(a), newTokenRotateCmd(a), newTokenDeleteCmd(a)),
+				services.TokenShow(a), services.TokenSet(a), services.TokenRefresh(a), services.TokenRotate(a), services.TokenDelete(a)),
 		),
 		in(groupJobs,
 			parent("job", "Submit, list, show, cancel, replay and resolve jobs",
-				newJobSubmitCmd(a), newJobListCmd(a), newJobGetCmd(a), newJobLogsCmd(a, "job logs"),
-				newJobCancelCmd(a), newJobReplayCmd(a), newJobResolveCmd(a)),
-			newExplainCmd(a, newExplainJobCmd(a)),
-			newJobLogsCmd(a, "logs"),
-			newWebhookCmd(a),
+				jobs.Submit(a), jobs.List(a), jobs.Get(a), jobs.Logs(a, "job logs"),
+				jobs.Cancel(a), jobs.Replay(a), jobs.Resolve(a)),
+			services.Explain(a, jobs.Explain(a)),
+			jobs.Logs(a, "logs"),
+			jobs.Webhook(a),
 		),
 		in(groupClusters,
 			parent("cluster", "Register, list and remove clusters",
-				newClusterAddCmd(a), newClusterJoinCmd(a), newClusterSetCmd(a), newClusterListCmd(a), newClusterRemoveCmd(a),
-				newClusterCordonCmd(a), newClusterActivateCmd(a, "uncordon", "End a cordon"),
-				newClusterPauseCmd(a), newClusterActivateCmd(a, "resume", "End a pause"),
-				newClusterReadmitCmd(a)),
-			newResolveCmd(a),
-			newEventsCmd(a),
-			newTopCmd(a),
+				clusters.Add(a), clusters.Join(a), clusters.Set(a), clusters.List(a), clusters.Remove(a),
+				clusters.Cordon(a), clusters.Activate(a, "uncordon", "End a cordon"),
+				clusters.Pause(a), clusters.Activate(a, "resume", "End a pause"),
+				clusters.Readmit(a)),
+			services.Resolve(a),
+			clusters.Events(a),
+			clusters.Top(a),
 			parent("audit", "Check an audit that was exported",
-				newAuditVerifyCmd(a)),
+				clusters.AuditVerify(a)),
 		),
 		in(groupOther,
-			newLoginCmd(a),
-			newLogoutCmd(a),
-			newWhoAmICmd(a),
-			newDoctorCmd(a),
+			account.Login(a),
+			account.Logout(a),
+			account.WhoAmI(a),
+			account.Doctor(a),
 			parent("context", "List, choose and change the contexts of the configuration file",
-				newContextListCmd(a), newContextUseCmd(a), newContextSetCmd(a)),
+				account.ContextList(a), account.ContextUse(a), account.ContextSet(a)),
 			newVersionCmd(a),
 			newManCmd(a),
 		),
@@ -95,5 +103,12 @@ func joined(lists ...[]*cobra.Command) (all []*cobra.Command) {
 func parent(name, short string, children ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Short: short}
 	cmd.AddCommand(children...)
+	return cmd
+}
+
+// getParent is the parent of the commands that list something.
+func getParent(kinds ...*cobra.Command) *cobra.Command {
+	cmd := parent("get", "List federations, replicas, services or clusters", kinds...)
+	cmd.Example = "  oscarfed get federations\n  oscarfed get clusters -o yaml"
 	return cmd
 }

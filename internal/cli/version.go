@@ -15,7 +15,7 @@ type versionCmd struct {
 	Client bool
 }
 
-func newVersionCmd(a *app) *cobra.Command {
+func newVersionCmd(a *command.App) *cobra.Command {
 	var c versionCmd
 	cmd := &cobra.Command{
 		Use:   "version",
@@ -43,18 +43,18 @@ type clientVersion struct {
 	Arch    string `json:"arch"`
 }
 
-func (c *versionCmd) Run(ctx context.Context, a *app) error {
+func (c *versionCmd) Run(ctx context.Context, a *command.App) error {
 	mine := version.Get()
 	v := versions{Client: clientVersion{Version: mine.Version, Commit: mine.Commit, Go: mine.Go, Arch: mine.Arch}}
 	var asking error
 	if !c.Client {
-		if api, err := a.dial(); err != nil {
+		if api, err := a.Dial(); err != nil {
 			asking = err
 		} else {
 			v.Server, asking = api.Info(ctx)
 		}
 	}
-	err := a.print(v, func() *output.Table {
+	err := a.Print(v, func() *output.Table {
 		t := output.NewTable("", "VERSION", "COMMIT", "DETAILS")
 		t.Row("client", mine.Version, mine.Commit, mine.Go+" "+mine.Arch)
 		if v.Server != nil {

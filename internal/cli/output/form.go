@@ -135,3 +135,16 @@ func Plain(v any) (plain any, err error) {
 	}
 	return plain, err
 }
+
+// EncodeNext writes one of many values: as JSON on a line of its own, as YAML in a
+// document of its own.
+func EncodeNext(w io.Writer, f Form, v any) error {
+	if f == FormYAML {
+		data, err := yaml.Marshal(v)
+		if err == nil {
+			_, err = fmt.Fprintf(w, "---\n%s", data)
+		}
+		return err
+	}
+	return json.NewEncoder(w).Encode(v)
+}

@@ -109,6 +109,14 @@ func Age(since, now time.Time) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
+// When is a time and how long ago it was; empty for none.
+func When(t, now time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("%s (%s ago)", t.UTC().Format(time.RFC3339), Age(t, now))
+}
+
 // YesNo is a truth as a word.
 func YesNo(b bool) string {
 	if b {

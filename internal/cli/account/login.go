@@ -1,0 +1,326 @@
+package account
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/login"
+	"github.com/oscarfed/oscarfed/internal/cli/settings"
+)
+
+// maxSkew is how wrong a clock may be before it is mentioned.
+const maxSkew = time.Minute
+
+type loginCmd struct {
+	Issuer, ClientID string
+	Scopes           []string
+	Browser, Device  bool
+	Agent            string
+	OscarCLI         bool
+	OscarCLICluster  string
+}
+
+// Login is `oscarfed login`.
+func Login(a *command.App) *cobra.Command {
+	var c loginCmd
+	cmd := &cobra.Command{
+		Use:         "login",
+		Annotations: map[string]string{command.OfConfiguration: "yes"},
+		Short:       "Log in at the issuer of the API",
+		Long: "Log in at the OpenID provider that the API names: with a browser on this machine, or with a code\n" +
+			"that is typed on another one. The login is kept in a file that only you can read, beside the\n" +
+			"configuration file; the current context uses it, or one that is made for the API. Its tokens are\n" +
+			"renewed when they expire, and go to that API alone.",
+		Example: "  oscarfed login --endpoint https://federation.example.org\n" +
+			"  oscarfed login --device\n" +
+			"  oscarfed login --oidc-agent egi\n" +
+			"  oscarfed login --oscar-cli --oscar-cli-cluster site",
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.Run(cmd.Context(), a, cmd.Flags()) },
+	}
+	f := command.FlagsOf(cmd)
+	f.BoolVar(&c.Browser, "browser", false, "Log in with a browser on this machine: the default where one can be opened.")
+	f.BoolVar(&c.Device, "device", false, "Log in with a code that is typed on any machine.")
+	f.Text(&c.Issuer, "issuer", "", "", "URL", "The issuer, when the API names several or none.")
+	f.Text(&c.ClientID, "client-id", "", "", "ID", "The public client to log in with, when the API names none.")
+	f.List(&c.Scopes, "scope", "SCOPE", "Scopes to ask for, in place of those that the API names.")
+	f.Text(&c.Agent, "oidc-agent", "", "", "ACCOUNT", "Have an account of oidc-agent give the tokens.")
+	f.BoolVar(&c.OscarCLI, "oscar-cli", false, "Take the login of a cluster in ~/.oscar-cli/config.yaml.")
+	f.Text(&c.OscarCLICluster, "oscar-cli-cluster", "", "", "ID", "Which cluster of oscar-cli (its default one).")
+	cmd.MarkFlagsMutuallyExclusive("browser", "device", "oidc-agent", "oscar-cli")
+	return cmd
+}
+
+func (c *loginCmd) Run(ctx context.Context, a *command.App, flags *pflag.FlagSet) error {
+	if err := command.TakeEnvironment(flags, os.Getenv); err != nil {
+		return err
+	}
+	target, err := a.Flags.LoginTarget()
+	if err != nil {
+		return err
+	}
+	a.Connection = target.Connection
+	record, err := c.record(ctx, a)
+	if err != nil {
+		return err
+	}
+	record.API = target.Connection.Endpoint
+	before, err := target.File.Load()
+	if err != nil {
+		before = login.Record{}
+	}
+	if err := target.File.Save(ctx, record); err != nil {
+		return err
+	}
+	// Only now: a refresh token that oscar-cli had is renewed into the file.
+	who, err := whoIs(ctx, target)
+	if err != nil {
+		return errors.Join(err, c.undo(ctx, target, record, before))
+	}
+	if err := a.Flags.SetLogin(target); err != nil {
+		return err
+	}
+	if before.Issuer == record.Issuer && before.RefreshToken != record.RefreshToken {
+		// The new login is good; that the former one lives on until it expires is no failure.
+		_, _ = revoke(ctx, before)
+	}
+	a.Sayf("logged in to %s; context %s uses this login", target.Connection.Endpoint, target.Context)
+	return printWho(a, who)
+}
+
+// undo puts the file back as it was before a login that the API refuses.
+func (c *loginCmd) undo(ctx context.Context, target settings.LoginTarget, refused, before login.Record) error {
+	if refused.Agent == "" && !c.OscarCLI { // a login of another program is not ours to end
+		_, _ = revoke(ctx, refused) // it expires by itself
+	}
+	if before.API == "" {
+		return target.File.Remove(ctx)
+	}
+	return target.File.Save(ctx, before)
+}
+
+// whoIs asks the API who a login is taken for.
+func whoIs(ctx context.Context, target settings.LoginTarget) (*v1.WhoAmI, error) {
+	connection := target.Connection
+	connection.LoginFile = string(target.File)
+	api, err := connection.Dial()
+	if err != nil {
+		return nil, err
+	}
+	who, err := api.WhoAmI(ctx)
+	if e, ok := errors.AsType[*client.Error](err); ok && e.Code() == v1.CodeUnauthenticated {
+		return nil, exit.Errorf(exit.ExitNotAuthorised, "the issuer has logged you in, and %s does not let you in: "+
+			"are you in one of its groups, and does it trust this issuer?", target.Connection.Endpoint)
+	}
+	return who, err
+}
+
+// record logs in, by the way that was asked for.
+func (c *loginCmd) record(ctx context.Context, a *command.App) (login.Record, error) {
+	switch {
+	case c.Agent != "":
+		return login.FromAgent(ctx, c.Agent)
+	case c.OscarCLI || c.OscarCLICluster != "":
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return login.Record{}, exit.Usagef("oscar-cli: %w", err)
+		}
+		record, err := login.FromOscarCLI(filepath.Join(home, ".oscar-cli", "config.yaml"), c.OscarCLICluster, c.Issuer, c.ClientID)
+		if err == nil && record.RefreshToken != "" {
+			a.Sayf("note: where the issuer replaces refresh tokens, the one in oscar-cli's file is used up by this login")
+		}
+		return record, err
+	}
+	from, err := c.issuer(ctx, a)
+	if err != nil {
+		return login.Record{}, err
+	}
+	provider, err := login.Discover(ctx, from.Issuer, from.ClientID)
+	if err != nil {
+		return login.Record{}, err
+	}
+	defer provider.Close()
+	if len(from.Scopes) > 0 {
+		provider.Scope(from.Scopes)
+	}
+	if skew := provider.Ahead().Round(time.Second); skew.Abs() > maxSkew {
+		a.Sayf("warning: the clock of this machine and that of %s differ by %s: set the clock", from.Issuer, skew.Abs())
+	}
+	open := opener(os.Getenv, exec.LookPath)
+	if c.Device || !c.Browser && provider.HasDevice() && (open == "" || !command.IsTerminalInput(a.Stdin)) {
+		return provider.Device(ctx, func(p login.Prompt) { showDevice(a, p) })
+	}
+	return provider.Browser(ctx, func(page string) { showPage(ctx, a, open, page) })
+}
+
+// issuer is where to log in: what the API names, and what was given in place of it.
+func (c *loginCmd) issuer(ctx context.Context, a *command.App) (v1.LoginIssuer, error) {
+	given := v1.LoginIssuer{Issuer: c.Issuer, ClientID: c.ClientID, Scopes: c.Scopes}
+	if c.Issuer != "" && c.ClientID != "" {
+		return given, nil
+	}
+	api, err := a.Dial()
+	if err != nil {
+		return given, err
+	}
+	named, err := api.Login(ctx)
+	if err != nil {
+		if e, ok := errors.AsType[*client.Error](err); ok && e.Code() == v1.CodeNotFound {
+			return given, exit.Errorf(exit.NotFound, "the control plane at %s is too old to name its issuers: give --issuer and --client-id", a.Connection.Endpoint)
+		}
+		return given, err
+	}
+	return choose(given, named.Issuers)
+}
+
+// choose picks one of the issuers that the API names.
+func choose(given v1.LoginIssuer, named []v1.LoginIssuer) (v1.LoginIssuer, error) {
+	var urls []string
+	for _, i := range named {
+		urls = append(urls, i.Issuer)
+	}
+	at := slices.Index(urls, given.Issuer)
+	switch {
+	case len(named) == 0:
+		return given, exit.Errorf(exit.NotFound, "this control plane has no issuer: only the administrator is let in, with --user and --password-file")
+	case given.Issuer == "" && len(named) > 1:
+		return given, exit.Usagef("the control plane names several issuers: give one as --issuer: %s", strings.Join(urls, ", "))
+	case given.Issuer == "":
+		at = 0
+	case at < 0:
+		return given, exit.Usagef("the control plane does not trust %q; it names %s", given.Issuer, strings.Join(urls, ", "))
+	}
+	one := named[at]
+	one.ClientID = cmp.Or(given.ClientID, one.ClientID)
+	if one.ClientID == "" {
+		return given, exit.Usagef("the control plane names no client for %s: give --client-id, or have its operator set --oidc-client-id", one.Issuer)
+	}
+	if len(given.Scopes) > 0 {
+		one.Scopes = given.Scopes
+	}
+	return one, nil
+}
+
+// showDevice says what to do to log in.
+func showDevice(a *command.App, p login.Prompt) {
+	a.Sayf("Open %s on any machine and type the code  %s", p.URL, p.Code)
+	if p.Complete != "" {
+		a.Sayf("or open %s", p.Complete)
+	}
+	a.Sayf("The code expires at %s. Waiting ...", p.Until.Local().Format(time.TimeOnly))
+}
+
+// showPage opens a page, and says which in case no browser comes up.
+func showPage(ctx context.Context, a *command.App, open, page string) {
+	if open == "" {
+		a.Sayf("Open this page in a browser on this machine:\n  %s", page)
+		return
+	}
+	a.Sayf("Your browser opens. If it does not, open this page on this machine:\n  %s", page)
+	cmd := exec.CommandContext(ctx, open, page) //nolint:gosec // an http or https URL as one argument
+	if err := cmd.Start(); err != nil {
+		a.Sayf("the browser cannot be opened: %v", err)
+		return
+	}
+	go func() { _ = cmd.Wait() }() // how it ends says nothing of the login
+}
+
+// opener is the program that opens a page in a browser on this machine; empty when there is none, as
+// over SSH.
+func opener(getenv func(string) string, find func(string) (string, error)) string {
+	if getenv("SSH_CONNECTION") != "" {
+		return ""
+	}
+	names := []string{"xdg-open", "wslview"}
+	if runtime.GOOS == "darwin" {
+		names = []string{"open"}
+	} else if getenv("DISPLAY") == "" && getenv("WAYLAND_DISPLAY") == "" && getenv("WSL_DISTRO_NAME") == "" {
+		names = nil
+	}
+	if own := getenv("BROWSER"); own != "" {
+		names = append([]string{own}, names...)
+	}
+	for _, name := range names {
+		if path, err := find(name); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+type logoutCmd struct{}
+
+// Logout is `oscarfed logout`.
+func Logout(a *command.App) *cobra.Command {
+	var c logoutCmd
+	return &cobra.Command{
+		Use:     "logout",
+		Short:   "End the login of a context",
+		Long:    "End the login of a context: at the issuer, where that can be, and here.",
+		Example: "  oscarfed logout\n  oscarfed logout --context site",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.Run(cmd.Context(), a) },
+	}
+}
+
+func (logoutCmd) Run(ctx context.Context, a *command.App) error {
+	if a.Connection.LoginFile == "" {
+		return exit.Errorf(exit.NotFound, "this context has no login; oscarfed context list shows where there is one")
+	}
+	file := login.File(a.Connection.LoginFile)
+	record, err := file.Load()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		a.Sayf("warning: %v", err)
+	case record.API != a.Connection.Endpoint:
+		a.Sayf("warning: the login was one for %q: it is not ended at its issuer", record.API)
+	default:
+		sayRevoked(ctx, a, record)
+	}
+	if err := errors.Join(file.Remove(ctx), a.Flags.ForgetLogin()); err != nil {
+		return err
+	}
+	a.Sayf("logged out of %s", a.Connection.Endpoint)
+	return nil
+}
+
+// sayRevoked ends a login at its issuer, and says where that is not done.
+func sayRevoked(ctx context.Context, a *command.App, record login.Record) {
+	ended, err := revoke(ctx, record)
+	switch {
+	case record.Agent != "":
+	case err != nil:
+		a.Sayf("warning: the login is not ended at its issuer: %v", err)
+	case !ended:
+		a.Sayf("warning: the issuer cannot end a login: its tokens live until they expire (%s)", record.Expires.UTC().Format(time.RFC3339))
+	}
+}
+
+// revoke ends a login at its issuer. One of oidc-agent is oidc-agent's to end.
+func revoke(ctx context.Context, record login.Record) (bool, error) {
+	if record.Issuer == "" {
+		return false, nil
+	}
+	provider, err := login.Discover(ctx, record.Issuer, record.ClientID)
+	if err != nil {
+		return false, fmt.Errorf("logout: %w", err)
+	}
+	defer provider.Close()
+	return provider.Revoke(ctx, record)
+}

@@ -1,0 +1,3 @@
+// Package clusters owns the commands about clusters and about what happens on all of them: cluster,
+// capacity, events, top and audit.
+package clusters

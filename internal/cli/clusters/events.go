@@ -1,0 +1,110 @@
+package clusters
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
+)
+
+type eventsCmd struct {
+	Federation string
+	Cluster    string
+	Kinds      []string
+	Since      time.Duration
+	Limit      int
+	Watch      bool
+}
+
+// Events is `oscarfed events`.
+func Events(a *command.App) *cobra.Command {
+	var c eventsCmd
+	cmd := &cobra.Command{
+		Use:   "events [FEDERATION]",
+		Short: "What has happened lately, and what to do about it",
+		Long: "What has happened lately to federations, replicas, clusters and jobs, and what to do about it; the newest last.\n" +
+			"FEDERATION is the uid or the group of one federation.",
+		Example: "  oscarfed events --since 1h\n" +
+			"  oscarfed events grayify -w",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Federation = command.Argument(args, 0)
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := command.FlagsOf(cmd)
+	f.Text(&c.Cluster, "cluster", "", "", "ID", "Only about this cluster.")
+	f.List(&c.Kinds, "kind", "KIND", "Only about this kind: "+strings.Join(v1.AboutKinds(), ", ")+".")
+	f.DurationVar(&c.Since, "since", 0, "Only what happened within this time.")
+	f.Number(&c.Limit, "limit", 100, "How many at most, up to 1000.")
+	f.BoolVarP(&c.Watch, "watch", "w", false, "Go on and show each event, until interrupted.")
+	return cmd
+}
+
+func (c *eventsCmd) Run(ctx context.Context, a *command.App) error {
+	if c.Watch && a.Form != output.FormTable {
+		return exit.Usagef("-w prints a table; leave -o out")
+	}
+	api, err := a.Dial()
+	if err != nil {
+		return err
+	}
+	q := client.EventQuery{Federation: c.Federation, ClusterID: c.Cluster, Kinds: c.Kinds, Limit: c.Limit}
+	if c.Since > 0 {
+		q.Since = a.Now().Add(-c.Since)
+	}
+	page, err := api.Events(ctx, q)
+	if err != nil {
+		return err
+	}
+	if err := a.Print(page, func() *output.Table { return eventTable(page.Events) }); err != nil || !c.Watch {
+		return err
+	}
+	opts := client.WatchAllOptions{
+		Kinds: []string{v1.EventHappened}, Query: client.ListQuery{ClusterID: c.Cluster}, Federation: c.Federation, Since: page.Revision, Epoch: page.Epoch,
+	}
+	return api.WatchAll(ctx, opts, func(e *v1.Event) error {
+		if e.Event == nil || len(c.Kinds) > 0 && !slices.Contains(c.Kinds, e.Event.Kind) {
+			return nil
+		}
+		return eventTable([]v1.SystemEvent{*e.Event}).WithoutHead().Write(a.Stdout)
+	})
+}
+
+// eventTable has events that are given the newest first, the newest last.
+func eventTable(events []v1.SystemEvent) *output.Table {
+	t := output.NewTable("TIME", "SEVERITY", "REASON", "WHERE", "MESSAGE")
+	for i := range slices.Backward(events) {
+		e := &events[i]
+		message := e.Message
+		if e.Hint != "" {
+			message += "; " + e.Hint
+		}
+		t.Row(e.At.UTC().Format(time.RFC3339), e.Severity, e.Reason, whereOf(e), message)
+	}
+	return t
+}
+
+// whereOf is what an event is about.
+func whereOf(e *v1.SystemEvent) string {
+	where := e.ClusterID
+	if e.ServiceName != "" {
+		where = fmt.Sprintf("%s/%s", e.ClusterID, e.ServiceName)
+	}
+	switch e.Kind {
+	case v1.AboutFederation:
+		return e.GroupID
+	case v1.AboutJob:
+		return strings.TrimSpace("job " + e.Job + " " + where)
+	}
+	return cmp.Or(where, e.Kind)
+}

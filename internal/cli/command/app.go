@@ -1,0 +1,115 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/fdl"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
+	"github.com/oscarfed/oscarfed/internal/cli/settings"
+)
+
+// App is what a command works with.
+type App struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Flags          settings.Flags
+	Form           output.Form
+	// Wide does not cut lines to the width of the terminal, NoHeaders leaves out the head of tables.
+	Wide, NoHeaders bool
+	Connection      settings.Connection
+	Now             func() time.Time
+	// Running is set when the command line was understood: an error before it is one of usage.
+	Running bool
+	// Status is that of a command of another package.
+	Status int
+}
+
+// Dial connects; commands that need no API do not call it.
+func (a *App) Dial() (*client.Client, error) {
+	c, err := a.Connection.Dial()
+	if err != nil {
+		return nil, err
+	}
+	c.OnMissing(func(why string) { a.Sayf("not in this answer: %s", why) })
+	return c, nil
+}
+
+// Print writes a result: v as JSON or YAML, or what table makes of it.
+func (a *App) Print(v any, table func() *output.Table) error {
+	if a.Form == output.FormTable || a.Form == output.FormName {
+		return a.PrintTable(table())
+	}
+	return a.Encode(v)
+}
+
+// PrintTable writes a table, or its first column. On a terminal its lines are not wrapped.
+func (a *App) PrintTable(t *output.Table) error {
+	if a.Form == output.FormName {
+		for _, name := range t.Names() {
+			if _, err := fmt.Fprintln(a.Stdout, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if a.NoHeaders {
+		t = t.WithoutHead()
+	}
+	width := 0
+	if IsTerminal(a.Stdout) && !a.Wide {
+		width = TerminalWidth()
+	}
+	return t.WriteWithin(a.Stdout, width)
+}
+
+// Encode writes a result for programs.
+func (a *App) Encode(v any) error {
+	if a.Form == output.FormFDL {
+		services, ok := v.([]*oscar.Service)
+		if !ok {
+			return exit.Usagef("-o fdl is for services: oscarfed get services NAME -o fdl")
+		}
+		return fdl.Write(a.Stdout, services)
+	}
+	return output.Encode(a.Stdout, a.Form, v)
+}
+
+// Sayf writes a line that is no result: progress, a warning.
+func (a *App) Sayf(format string, args ...any) {
+	fmt.Fprintln(a.Stderr, output.Printable(fmt.Sprintf(format, args...)))
+}
+
+// IsTerminalInput says whether a person types what r reads.
+func IsTerminalInput(r io.Reader) bool {
+	f, ok := r.(*os.File)
+	return ok && IsTerminal(f)
+}
+
+// IsTerminal says whether w is a terminal.
+func IsTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// TerminalWidth is what COLUMNS says, else 80.
+func TerminalWidth() int {
+	width, err := strconv.Atoi(os.Getenv("COLUMNS"))
+	if err != nil || width < 20 {
+		return 80
+	}
+	return width
+}
+
+// OfConfiguration marks commands that change the configuration file, which may be wrong as it is.
+const OfConfiguration = "configuration"

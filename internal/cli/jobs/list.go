@@ -1,0 +1,134 @@
+package jobs
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
+)
+
+type jobListCmd struct {
+	Service string
+	Cluster string
+	Group   string
+	State   []string
+	Limit   int
+	Watch   bool
+}
+
+// List is `oscarfed job list`.
+func List(a *command.App) *cobra.Command {
+	var c jobListCmd
+	cmd := &cobra.Command{
+		Use:   "list [SERVICE]",
+		Short: "List the jobs that you may see",
+		Long:  "List the jobs that you may see, the newest first. With SERVICE, those that came in there or run there.",
+		Example: "  oscarfed job list\n" +
+			"  oscarfed job list grayify --state queued,parked\n" +
+			"  oscarfed job list -w",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Service = command.Argument(args, 0)
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := command.FlagsOf(cmd)
+	f.Text(&c.Cluster, "cluster", "", "", "ID", "Only those that came in or run on this cluster.")
+	f.Text(&c.Group, "group", "", "", "ID", "Only those of this group, or of the federation with this uid.")
+	f.List(&c.State, "state", "STATE", "Only those in one of these states.")
+	f.Number(&c.Limit, "limit", 100, "How many at most.")
+	f.BoolVarP(&c.Watch, "watch", "w", false, "Show those that have not ended, then each one that comes or changes, until interrupted.")
+	return cmd
+}
+
+// maxJobPage is how many jobs one request may ask for.
+const maxJobPage = 1000
+
+func (c *jobListCmd) Run(ctx context.Context, a *command.App) error {
+	if c.Limit < 1 {
+		return exit.Usagef("--limit must be more than 0")
+	}
+	api, err := a.Dial()
+	if err != nil {
+		return err
+	}
+	q := client.JobQuery{Service: c.Service, ClusterID: c.Cluster, GroupID: c.Group, States: c.State}
+	if c.Watch {
+		return watchJobs(ctx, a, api, q)
+	}
+	list := []v1.Job{}
+	for len(list) < c.Limit {
+		q.Limit = min(c.Limit-len(list), maxJobPage)
+		page, err := api.Jobs(ctx, q)
+		if err != nil {
+			return err
+		}
+		list = append(list, page.Jobs...)
+		if q.Cursor = page.Next; page.Next == "" {
+			break
+		}
+	}
+	return a.Print(list, func() *output.Table {
+		t := output.NewTable(jobColumns()...)
+		for i := range list {
+			t.Row(jobRow(&list[i], a.Now())...)
+		}
+		return t
+	})
+}
+
+// ageColumn is the one that changes by itself.
+const ageColumn = 5
+
+func jobColumns() []string {
+	return []string{"JOB", "SERVICE", "STATE", "PLACE", "ATTEMPT", "AGE", "REASON"}
+}
+
+func jobRow(j *v1.Job, now time.Time) []string {
+	return []string{
+		j.ID, j.ClusterID + "/" + j.ServiceName, j.State, jobPlace(j.Place), strconv.Itoa(j.Attempt), output.Age(j.AcceptedAt.Time, now), j.Reason,
+	}
+}
+
+// watchJobs prints a row, or a document, for each change of a job.
+func watchJobs(ctx context.Context, a *command.App, api *client.Client, q client.JobQuery) error {
+	rows := output.NewRowLog(a.Stdout)
+	begun := false
+	shown := map[string]string{} // of each job, all but its age
+	err := api.WatchJobs(ctx, q, client.JobWatchOptions{
+		Broken: func(err error) { a.Sayf("the connection is lost, trying again: %v", err) },
+	}, func(j *v1.Job, _ int64) error {
+		if a.Form != output.FormTable {
+			return output.EncodeNext(a.Stdout, a.Form, j)
+		}
+		row := jobRow(j, a.Now())
+		if !begun {
+			begun = true
+			rows.Fit(jobColumns(), row, []string{"", "", "submitting"}) // the longest state
+			if err := rows.Write(jobColumns()); err != nil {
+				return err
+			}
+		}
+		for i := range row {
+			row[i] = output.Printable(row[i])
+		}
+		state := strings.Join(append(slices.Clone(row[:ageColumn]), row[ageColumn+1:]...), "\t")
+		if shown[j.ID] == state {
+			return nil
+		}
+		shown[j.ID] = state
+		return rows.Write(row)
+	})
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // that is how a watch ends
+	}
+	return err
+}

@@ -1,0 +1,163 @@
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
+)
+
+// logEvery is the time between two looks at a log that is followed: OSCAR gives it whole
+// each time.
+const logEvery = 2 * time.Second
+
+type jobLogsCmd struct {
+	Job        string
+	Service    string
+	Cluster    string
+	Timestamps bool
+	Follow     bool
+}
+
+// Logs is a command of two names: job logs, and logs for short.
+func Logs(a *command.App, name string) *cobra.Command {
+	var c jobLogsCmd
+	cmd := &cobra.Command{
+		Use:   "logs JOB",
+		Short: "Show what a job has written",
+		Long: "Show what a job has written, from the cluster that runs it. JOB may also be the name of its Job\n" +
+			"at OSCAR.",
+		Example: "  oscarfed " + name + " 01a1fda3-fc9e-70a6-b6c0-0c2c788607cf -f",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Job = args[0]
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := command.FlagsOf(cmd)
+	f.Text(&c.Service, "service", "", "", "NAME", "Service of a Job that did not come in here.")
+	f.Text(&c.Cluster, "cluster", "", "", "ID", "With --service: its cluster, when several have one of that name.")
+	f.BoolVarP(&c.Timestamps, "timestamps", "", false, "Begin each line with its time.")
+	f.BoolVarP(&c.Follow, "follow", "f", false, "Go on until the job has ended.")
+	return cmd
+}
+
+func (c *jobLogsCmd) Run(ctx context.Context, a *command.App) error {
+	if c.Follow && c.Service != "" {
+		return exit.Usagef("--follow is for jobs that came in here; leave --service out")
+	}
+	api, err := a.Dial()
+	if err != nil {
+		return err
+	}
+	if c.Service != "" {
+		text, err := api.JobLog(ctx, c.Service, c.Job, client.LogOptions{ClusterID: c.Cluster, Timestamps: c.Timestamps})
+		if err != nil {
+			return err
+		}
+		_, err = a.Stdout.Write(text)
+		return err
+	}
+	id, name := jobOfName(c.Job)
+	log := &followed{app: a, api: api, timestamps: c.Timestamps}
+	for {
+		job, err := api.Job(ctx, id)
+		if err != nil {
+			return err
+		}
+		err = log.show(ctx, job, name)
+		ended := v1.JobEnded(job.State)
+		switch {
+		case !c.Follow, ended && err != nil:
+			return err
+		case err != nil && exit.StatusOf(err) != exit.NotFound && exit.StatusOf(err) != exit.NotReachable:
+			return err
+		case ended:
+			return nil
+		}
+		select {
+		case <-time.After(logEvery):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// jobOfName is the job of a name at OSCAR, <service>-<job>-<attempt>, with that name; or a
+// job as it is.
+func jobOfName(s string) (id, name string) {
+	const length = 36
+	for end := len(s) - 1; end > length; end-- {
+		if s[end] != '-' || s[end-length-1] != '-' {
+			continue
+		}
+		if id := s[end-length : end]; uuid.Validate(id) == nil {
+			return id, s
+		}
+	}
+	return s, ""
+}
+
+// placeOf is where the attempt of a name is, or was; where the job came in for one that is
+// not remembered any more.
+func placeOf(job *v1.Job, name string) (cluster, service string) {
+	number, err := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
+	switch {
+	case err != nil:
+		return job.ClusterID, job.ServiceName
+	case job.Place != nil && job.Place.URL == "" && job.Attempt == number:
+		return job.Place.ClusterID, job.Place.ServiceName
+	}
+	for _, a := range job.Attempts {
+		if cluster, service, ok := strings.Cut(a.Place, "/"); ok && a.Attempt == number && !strings.Contains(a.Place, "://") {
+			return cluster, service
+		}
+	}
+	return job.ClusterID, job.ServiceName
+}
+
+// followed is a log as far as it was shown.
+type followed struct {
+	app        *command.App
+	api        *client.Client
+	timestamps bool
+	name       string
+	shown      []byte
+}
+
+// show prints what has come since. name is of one attempt; without it the present one is
+// meant, and a new one begins anew.
+func (f *followed) show(ctx context.Context, job *v1.Job, name string) error {
+	if name == "" {
+		if job.Place == nil || job.Place.JobName == "" {
+			return exit.Errorf(exit.NotFound, "job %s is %s: no cluster has a log of it", job.ID, State(job))
+		}
+		name = job.Place.JobName
+	}
+	cluster, service := placeOf(job, name)
+	text, err := f.api.JobLog(ctx, service, name, client.LogOptions{ClusterID: cluster, Timestamps: f.timestamps})
+	if err != nil {
+		return err
+	}
+	if f.name != "" && f.name != name {
+		f.app.Sayf("%s", State(job))
+		f.shown = nil
+	}
+	f.name = name
+	news, same := bytes.CutPrefix(text, f.shown)
+	if !same {
+		f.app.Sayf("its cluster has dropped the beginning of the log; this is all that is there")
+		news = text
+	}
+	f.shown = text
+	_, err = f.app.Stdout.Write(news)
+	return err
+}

@@ -1,0 +1,189 @@
+package services
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/command"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
+)
+
+// phaseReady is the phase of a replica, and of a federation, that is as desired.
+const phaseReady = "ready"
+
+type getFederationsCmd struct{ command.Listing }
+
+// GetFederations is `oscarfed get federations`.
+func GetFederations(a *command.App) *cobra.Command {
+	var c getFederationsCmd
+	cmd := &cobra.Command{
+		Use:     "federations [GROUP...]",
+		Aliases: []string{"federation"},
+		Short:   "The federations that you may see",
+		Example: "  oscarfed get federations\n" +
+			"  oscarfed get federations -w",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Names = args
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	c.Flags(command.FlagsOf(cmd))
+	return cmd
+}
+
+func (c *getFederationsCmd) Run(ctx context.Context, a *command.App) error {
+	return command.PrintList(ctx, a, &c.Listing, federationsOf, func(list []v1.Federation) *output.Table {
+		t := output.NewTable("GROUP", "COORDINATOR", "TOPOLOGY", "DELEGATION", "PHASE", "READY", "GENERATION", "OWNER", "AGE")
+		for i := range list {
+			f := &list[i]
+			t.Row(f.GroupID, f.Coordinator.ClusterID+"/"+f.Coordinator.ServiceName, f.Topology, f.Delegation, f.Phase,
+				fmt.Sprintf("%d/%d", ready(f), len(deployed(f))), strconv.FormatInt(f.Generation, 10), f.Owner,
+				output.Age(f.CreatedAt.Time, a.Now()))
+		}
+		return t
+	})
+}
+
+type getReplicasCmd struct {
+	Service string
+	Cluster string
+	Watch   bool
+}
+
+// GetReplicas is `oscarfed get replicas`.
+func GetReplicas(a *command.App) *cobra.Command {
+	var c getReplicasCmd
+	cmd := &cobra.Command{
+		Use:     "replicas SERVICE",
+		Aliases: []string{"replica"},
+		Short:   "A service and the replicas that it lists",
+		Example: "  oscarfed get replicas grayify\n" +
+			"  oscarfed get replicas grayify -w",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Service = args[0]
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	f := command.FlagsOf(cmd)
+	f.ClusterOf(&c.Cluster)
+	f.BoolVarP(&c.Watch, "watch", "w", false, "Go on and show each change, until interrupted or the service is gone.")
+	return cmd
+}
+
+func (c *getReplicasCmd) Run(ctx context.Context, a *command.App) error {
+	api, err := a.Dial()
+	if err != nil {
+		return err
+	}
+	if c.Watch {
+		return c.watch(ctx, a, api)
+	}
+	view, err := api.Replicas(ctx, c.Service, c.Cluster)
+	if err != nil {
+		return err
+	}
+	if err := a.Print(view, func() *output.Table { return viewTable(view) }); err != nil {
+		return err
+	}
+	sayFailed(a, view.Phase, c.Service)
+	return nil
+}
+
+// viewTable is a federation as one replica sees it, that replica first.
+func viewTable(view *v1.Replicas) *output.Table {
+	return replicaTable(ofFailed(view.Phase, append([]v1.Replica{view.Self}, view.Replicas...)))
+}
+
+// replicaTable has a line for each replica, in the order given.
+func replicaTable(replicas []v1.Replica) *output.Table {
+	t := output.NewTable("CLUSTER", "SERVICE", "PHASE", "GENERATION", "REASON", "MESSAGE")
+	for _, r := range replicas {
+		if r.Status == nil {
+			t.Row(cmp.Or(r.ClusterID, "-"), cmp.Or(r.ServiceName, r.URL), r.Type, "", "", "")
+			continue
+		}
+		t.Row(r.ClusterID, r.ServiceName, r.Status.Phase, strconv.FormatInt(r.Status.ObservedGeneration, 10), r.Status.Reason, r.Status.Message)
+	}
+	return t
+}
+
+type getServicesCmd struct{ command.Listing }
+
+// GetServices is `oscarfed get services`.
+func GetServices(a *command.App) *cobra.Command {
+	var c getServicesCmd
+	cmd := &cobra.Command{
+		Use:     "services [SERVICE...]",
+		Aliases: []string{"service"},
+		Short:   "The services that you may see, on every cluster",
+		Example: "  oscarfed get services\n" +
+			"  oscarfed get services grayify -o fdl\n" +
+			"  oscarfed get services -l site=upv --sort-by .memory",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Names = args
+			return c.Run(cmd.Context(), a)
+		},
+	}
+	c.Flags(command.FlagsOf(cmd))
+	return cmd
+}
+
+func (c *getServicesCmd) Run(ctx context.Context, a *command.App) error {
+	return command.PrintList(ctx, a, &c.Listing, servicesInOrder, func(list []*oscar.Service) *output.Table {
+		t := output.NewTable("SERVICE", "CLUSTER", "GROUP", "CPU", "MEMORY", "IMAGE", "OWNER")
+		for _, s := range list {
+			group := ""
+			if s.Federation != nil {
+				group = s.Federation.GroupID
+			}
+			t.Row(s.Name, s.ClusterID, group, s.CPU, s.Memory, s.Image, s.Owner)
+		}
+		return t
+	})
+}
+
+func federationsOf(ctx context.Context, api *client.Client) ([]v1.Federation, error) {
+	return api.Federations(ctx)
+}
+
+// servicesInOrder lists services by name, then by cluster.
+func servicesInOrder(ctx context.Context, api *client.Client) ([]*oscar.Service, error) {
+	list, err := api.Services(ctx)
+	slices.SortStableFunc(list, func(x, y *oscar.Service) int {
+		return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.ClusterID, y.ClusterID))
+	})
+	return list, err
+}
+
+// watch prints a service's view of its federation at each change, until the user interrupts it or
+// the service is gone.
+func (c *getReplicasCmd) watch(ctx context.Context, a *command.App, api *client.Client) error {
+	rows := &replicaLog{rows: output.NewRowLog(a.Stdout), shown: map[string]string{}}
+	phase := ""
+	err := api.WatchReplicas(ctx, c.Service, client.WatchOptions{
+		ClusterID: c.Cluster,
+		Broken:    func(err error) { a.Sayf("the connection is lost, trying again: %v", err) },
+	}, func(view *v1.Replicas, _ int64) error {
+		if a.Form != output.FormTable {
+			return output.EncodeNext(a.Stdout, a.Form, view)
+		}
+		if now := fmt.Sprintf("%s, generation %d", output.Words(view.Phase), view.Generation); now != phase {
+			a.Sayf("%s: %s", view.GroupID, now)
+			phase = now
+		}
+		return rows.show(view)
+	})
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // that is how a watch ends
+	}
+	return err
+}

@@ -1,0 +1,63 @@
+package services
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
+)
+
+func federation(phases ...string) *v1.Federation {
+	f := &v1.Federation{}
+	for i, phase := range phases {
+		f.Replicas = append(f.Replicas, v1.Replica{
+			ClusterID: string(rune('a' + i)), ServiceName: "s", Status: &v1.Status{Phase: phase, Reason: "Why", Message: "because\x1b[31m of\nthis"},
+		})
+	}
+	return f
+}
+
+func TestProgressInAPipeHasALineForEachChange(t *testing.T) {
+	var b bytes.Buffer
+	p := newProgress(&b, false)
+	for _, f := range []*v1.Federation{
+		federation("pending", "pending"), federation("pending", "pending"), federation("ready", "pending"), federation("ready", "ready"),
+	} {
+		p.show(f)
+	}
+	want := strings.Join([]string{
+		"a/s  pending Why: because?[31m of this",
+		"b/s  pending Why: because?[31m of this",
+		"a/s  ready: because?[31m of this",
+		"b/s  ready: because?[31m of this",
+		"",
+	}, "\n")
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+func TestProgressOnATerminalRedrawsTheBlock(t *testing.T) {
+	t.Setenv("COLUMNS", "20")
+	var b bytes.Buffer
+	p := newProgress(&b, true)
+	p.show(federation("pending", "pending"))
+	p.show(federation("ready", "pending"))
+	first := "a/s  pending Why: …\nb/s  pending Why: …\n"
+	want := first + "\x1b[2A\x1b[J" + "a/s  ready: becaus…\nb/s  pending Why: …\n"
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+func TestCutCountsCharacters(t *testing.T) {
+	for in, want := range map[string]string{"": "", "abc": "abc", "abcd": "ab…", "äöüß": "äö…"} {
+		if got := output.Cut(in, 3); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}
