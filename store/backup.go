@@ -8,9 +8,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/oscarfed/oscarfed/internal/atomicfile"
 )
 
 // Backup says what a backup holds.
@@ -41,15 +42,11 @@ func (s *Store) Backup(ctx context.Context, path string) (b Backup, err error) {
 		return b, err
 	}
 	b.Revision = view.Revision
-	part, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
+	part, err := atomicfile.New(path)
 	if err != nil {
 		return b, fmt.Errorf("backup: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, part.Close(), os.Remove(part.Name()))
-		}
-	}()
+	defer func() { err = errors.Join(err, part.Discard()) }()
 	resp, err := s.client.SnapshotWithVersion(clientv3.WithRequireLeader(ctx))
 	if err != nil {
 		return b, fmt.Errorf("backup: %w", translate(err))
@@ -63,16 +60,10 @@ func (s *Store) Backup(ctx context.Context, path string) (b Backup, err error) {
 		return b, fmt.Errorf("backup of %d bytes: %w; try again", b.Bytes, errDamaged)
 	}
 	b.Version = resp.Version
-	if err := part.Sync(); err != nil {
+	if err := part.Commit(); err != nil {
 		return b, fmt.Errorf("backup: %w", err)
 	}
-	if err := part.Close(); err != nil {
-		return b, fmt.Errorf("backup: %w", err)
-	}
-	if err := os.Rename(part.Name(), path); err != nil {
-		return b, fmt.Errorf("backup: %w", err)
-	}
-	return b, syncDir(filepath.Dir(path))
+	return b, nil
 }
 
 // replaceable refuses what is no regular file: to rename a file over a device, a pipe or a link would
@@ -88,15 +79,6 @@ func replaceable(path string) error {
 		return fmt.Errorf("backup: %s is not a regular file; name another one, or - for standard output", path)
 	}
 	return nil
-}
-
-// syncDir makes the names in a directory survive a crash of the machine.
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // trailing hashes all that is written to it but for the last 32 bytes, which are

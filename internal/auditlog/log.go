@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/oscarfed/oscarfed/internal/atomicfile"
 )
 
 // Log is the place where lines go. It is not safe for concurrent use.
@@ -106,11 +108,7 @@ func (l *Log) keepHead() error {
 	if err != nil {
 		return err
 	}
-	next := l.headPath() + ".new"
-	if err := os.WriteFile(next, data, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(next, l.headPath())
+	return atomicfile.Write(l.headPath(), data, 0o600)
 }
 
 // reopen opens the file, or a new one when the file was moved away.

@@ -18,6 +18,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/oscarfed/oscarfed/internal/atomicfile"
 )
 
 // Lives of certificates. A client's is short, since nothing revokes it before its
@@ -97,7 +99,7 @@ func create(dir, certFile, keyFile, name string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(os.MkdirAll(dir, 0o700), ReplaceFile(keyFile, keyPEM, 0o600), ReplaceFile(certFile, encodeCert(cert), 0o644))
+	return errors.Join(os.MkdirAll(dir, 0o700), atomicfile.Write(keyFile, keyPEM, 0o600), atomicfile.Write(certFile, encodeCert(cert), 0o644))
 }
 
 // CertPEM is the authority's certificate, to verify others with.

@@ -10,6 +10,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"github.com/oscarfed/oscarfed/internal/atomicfile"
 )
 
 // maxKeyFile bounds a file with a private key in bytes; one of ours has 241.
@@ -30,7 +32,7 @@ func LoadOrCreateKey(path string) (*ecdsa.PrivateKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	return key, ReplaceFile(path, text, 0o600)
+	return key, atomicfile.Write(path, text, 0o600)
 }
 
 // LoadKey reads a private key of the kind used here: PKCS #8 in PEM. A file that

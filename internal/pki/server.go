@@ -10,6 +10,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/oscarfed/oscarfed/internal/atomicfile"
 )
 
 // ServerConfig says which server a certificate is for.
@@ -68,7 +70,7 @@ func (s *Server) ensure() error {
 	if err != nil {
 		return err
 	}
-	if err := ReplaceFile(s.cfg.File, append(certPEM, keyPEM...), 0o600); err != nil {
+	if err := atomicfile.Write(s.cfg.File, append(certPEM, keyPEM...), 0o600); err != nil {
 		return err
 	}
 	s.cfg.Logger.Info("a new certificate for the server is in use", "file", s.cfg.File, "hosts", s.cfg.Hosts)

@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/oscarfed/oscarfed/internal/atomicfile"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/internal/etcdlog"
 )
@@ -101,7 +102,7 @@ func Restore(cfg RestoreConfig) (out Restored, err error) {
 	if err := os.Rename(made, cfg.Dir); err != nil {
 		return out, err
 	}
-	return Restored{Revision: status.Revision, Keys: status.TotalKey}, syncDirectory(filepath.Dir(cfg.Dir))
+	return Restored{Revision: status.Revision, Keys: status.TotalKey}, atomicfile.SyncDir(filepath.Dir(cfg.Dir))
 }
 
 // prepare lets the caller work on what was restored while no other process can. A store that was
@@ -158,12 +159,4 @@ func vacant(dir string) error {
 		}
 	}
 	return nil
-}
-
-func syncDirectory(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

@@ -10,9 +10,10 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 
 	"filippo.io/age"
+
+	"github.com/oscarfed/oscarfed/internal/atomicfile"
 )
 
 // maxIdentityFile is far more than a key and its comments need, in bytes.
@@ -56,7 +57,8 @@ func LoadOrCreate(path string) (*Identity, error) {
 	if id, err = Generate(); err != nil {
 		return nil, err
 	}
-	err = id.create(path)
+	text := fmt.Sprintf("# recipient: %s\n%s\n", id.Recipient(), id.key.String())
+	err = atomicfile.Create(path, []byte(text), 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return Load(path) // another process was faster; its identity is the one
 	}
@@ -101,20 +103,6 @@ func Load(path string) (*Identity, error) {
 		return newIdentity(private)
 	}
 	return nil, fmt.Errorf("identity file %s is empty", path)
-}
-
-// create writes the whole file and then gives it its name, which must be free.
-func (i *Identity) create(path string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".identity-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) //nolint:errcheck // a name that stays is of no use to anybody
-	_, err = fmt.Fprintf(f, "# recipient: %s\n%s\n", i.Recipient(), i.key.String())
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Link(f.Name(), path)
 }
 
 // Recipient is the public key to which others seal.

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
-	"github.com/oscarfed/oscarfed/internal/pki"
+	"github.com/oscarfed/oscarfed/internal/atomicfile"
 )
 
 // maxState bounds the file and an answer in bytes; they have about 3 KiB.
@@ -121,7 +121,7 @@ func save(path string, s saved) error {
 	if err != nil {
 		return err
 	}
-	return pki.ReplaceFile(path, append(data, '\n'), 0o600)
+	return atomicfile.Write(path, append(data, '\n'), 0o600)
 }
 
 // hashOf identifies a token without revealing it; empty for none.

@@ -4,8 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
+
+	"github.com/oscarfed/oscarfed/internal/atomicfile"
 )
 
 // Memory keeps the uid of the registration that a syncer is for.
@@ -45,20 +46,7 @@ func keepable(uid string) bool {
 
 // Save implements Memory.
 func (f MemoryFile) Save(uid string) error {
-	dir, name := filepath.Split(string(f))
-	tmp, err := os.CreateTemp(filepath.Clean(dir), name+".*")
-	if err != nil {
-		return err
-	}
-	_, err = tmp.WriteString(uid + "\n")
-	err = errors.Join(err, tmp.Sync(), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), string(f))
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp.Name()))
-	}
-	return nil
+	return atomicfile.Write(string(f), []byte(uid+"\n"), 0o600)
 }
 
 // ProcessMemory is a Memory that lasts as long as the process.

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/oscarfed/oscarfed/internal/atomicfile"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 )
 
@@ -75,11 +76,11 @@ func (f File) Save(ctx context.Context, r Record) error {
 		return err
 	}
 	defer unlock()
-	next, err := f.reserve()
+	next, err := atomicfile.New(string(f))
 	if err != nil {
 		return err
 	}
-	return f.put(next, r)
+	return put(next, r)
 }
 
 // Remove removes a login.
@@ -95,22 +96,19 @@ func (f File) Remove(ctx context.Context) error {
 	return nil
 }
 
-// reserve makes the file that will replace f, so that a folder that cannot be written to is noticed
-// before a refresh token is used.
-func (f File) reserve() (*os.File, error) {
-	return os.CreateTemp(filepath.Dir(string(f)), ".login-*") // mode 0600
-}
-
-// put writes a login to a reserved file, and moves that to f.
-func (f File) put(next *os.File, r Record) error {
+// put replaces a login by r.
+func put(next *atomicfile.File, r Record) error {
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err == nil {
 		_, err = next.Write(append(data, '\n'))
 	}
-	if err := errors.Join(err, next.Sync(), next.Close()); err != nil {
-		return fmt.Errorf("keep the login: %w", errors.Join(err, os.Remove(next.Name())))
+	if err == nil {
+		err = next.Commit()
 	}
-	return os.Rename(next.Name(), string(f))
+	if err = errors.Join(err, next.Discard()); err != nil {
+		return fmt.Errorf("keep the login: %w", err)
+	}
+	return nil
 }
 
 // lock excludes other processes, and other callers in this one, until unlock is called. The lock

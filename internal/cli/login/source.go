@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"sync"
 	"time"
 
+	"github.com/oscarfed/oscarfed/internal/atomicfile"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 )
 
@@ -112,13 +112,13 @@ func (s *Source) exchange(ctx context.Context) (Record, error) {
 		return Record{}, err
 	}
 	defer p.Close()
-	next, err := s.file.reserve()
+	next, err := atomicfile.New(string(s.file)) // a folder that cannot be written to is noticed before the token is used
 	if err != nil {
 		return Record{}, err
 	}
 	renewed, err := p.Renew(context.WithoutCancel(ctx), s.has)
 	if err != nil {
-		return Record{}, errors.Join(err, next.Close(), os.Remove(next.Name()))
+		return Record{}, errors.Join(err, next.Discard())
 	}
-	return renewed, s.file.put(next, renewed)
+	return renewed, put(next, renewed)
 }

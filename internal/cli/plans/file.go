@@ -13,6 +13,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/atomicfile"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/fdl"
 	"github.com/oscarfed/oscarfed/internal/cli/settings"
@@ -67,7 +68,7 @@ func (f *File) Write(path string) (err error) {
 	if err != nil {
 		return err
 	}
-	return settings.Replace(path, append(data, '\n'))
+	return atomicfile.Write(path, append(data, '\n'), 0o600)
 }
 
 // Secrets names the secrets in the file, in one line.

@@ -10,6 +10,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/oscarfed/oscarfed/internal/atomicfile"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/suggest"
 )
@@ -107,7 +108,7 @@ func (s Flags) edit(change func(*configFile) error) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	return Replace(path, data)
+	return atomicfile.Write(path, data, 0o600)
 }
 
 // editable is the configuration file, which may not be there yet, and its path.
