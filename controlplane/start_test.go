@@ -1,12 +1,10 @@
 package controlplane_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,30 +19,12 @@ import (
 	"github.com/oscarfed/oscarfed/test/await"
 )
 
-// heard is a log that a test can look into.
-type heard struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (h *heard) Write(p []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.buf.Write(p)
-}
-
-func (h *heard) says(text string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return strings.Contains(h.buf.String(), text)
-}
-
 const txnMethod = "/etcdserverpb.KV/Txn"
 
 // newcomer is an instance on an empty store, which st reaches undisturbed.
-func newcomer(t *testing.T) (cp *controlplane.ControlPlane, faults *storetest.Faults, log *heard, st *store.Store) {
+func newcomer(t *testing.T) (cp *controlplane.ControlPlane, faults *storetest.Faults, log *await.Output, st *store.Store) {
 	t.Helper()
-	faults, log = new(storetest.Faults), new(heard)
+	faults, log = new(storetest.Faults), new(await.Output)
 	net := virtual.NewNetwork(t, embedded.Config{})
 	st = net.Open(t, "test", store.Config{})
 	disturbed := net.Open(t, "controlplane", store.Config{DialOptions: faults.DialOptions()})
@@ -63,7 +43,7 @@ func TestAStartWaitsForAnEtcdThatGoesAway(t *testing.T) {
 		faults.FailCalls(txnMethod, 1_000_000, rpctypes.ErrGRPCTimeout)
 		ended := make(chan error, 1)
 		runUntilEnd(t, func(ctx context.Context) { ended <- cp.Run(ctx) })
-		for deadline := time.Now().Add(patience); !log.says("it is not prepared yet"); {
+		for deadline := time.Now().Add(patience); !strings.Contains(log.String(), "it is not prepared yet"); {
 			select {
 			case err := <-ended:
 				t.Fatalf("it has ended: %v", err)

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,32 +17,14 @@ import (
 	"github.com/oscarfed/oscarfed/test/await"
 )
 
-// lockedOutput is an output that a test looks at while it is written.
-type lockedOutput struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *lockedOutput) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *lockedOutput) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
-}
-
 // devFor is a development federation of one cluster with users.
-func devFor(t *testing.T) (DevReady, *lockedOutput) {
+func devFor(t *testing.T) (DevReady, *await.Output) {
 	t.Helper()
 	cfg := Dev{
 		Clusters: 1, Listen: "127.0.0.1:0", EtcdListen: "127.0.0.1:0", DataDir: filepath.Join(t.TempDir(), "data"), Resync: time.Second,
 		OpenID: true, OpenIDListen: "127.0.0.1:0", CORSOrigins: []string{"http://localhost:5173"},
 	}
-	var log lockedOutput
+	var log await.Output
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, ended := make(chan DevReady, 1), make(chan error, 1)
 	go func() {
@@ -91,7 +72,7 @@ func TestDevWithUsers(t *testing.T) {
 	r, log := devFor(t)
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	run := func(args ...string) (int, string) {
-		var out lockedOutput
+		var out await.Output
 		status := cli.Run(t.Context(), args, strings.NewReader(""), &out, &out)
 		return status, out.String()
 	}
@@ -102,7 +83,7 @@ func TestDevWithUsers(t *testing.T) {
 		t.Fatalf("the users are %+v", r.Users)
 	}
 	// What the control plane knows of its issuer it asks for at its start.
-	var errs, out lockedOutput
+	var errs, out await.Output
 	done := make(chan int, 1)
 	go func() {
 		done <- cli.Run(t.Context(), []string{"login", "--device", "--endpoint", r.API}, strings.NewReader(""), &out, &errs)

@@ -14,6 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/internal/cli/account"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/version"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/issuer"
 )
 
@@ -141,7 +142,7 @@ func TestDoctorLooksAtCertificates(t *testing.T) {
 func examine(t *testing.T, args ...string) (status int, checks []account.Check, stderr string) {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	var out, errs watched
+	var out, errs await.Output
 	status = Run(t.Context(), append([]string{"doctor", "-o", "json"}, args...), strings.NewReader(""), &out, &errs)
 	if err := json.Unmarshal([]byte(out.String()), &checks); err != nil {
 		t.Fatalf("%v: %s%s", err, out.String(), errs.String())

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -23,24 +22,6 @@ import (
 	"github.com/oscarfed/oscarfed/test/issuer"
 )
 
-// watched is an output that a test looks at while a command writes it.
-type watched struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (w *watched) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buf.Write(p)
-}
-
-func (w *watched) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buf.String()
-}
-
 // site is an API whose users log in at an issuer, and a person's home.
 type site struct {
 	t      *testing.T
@@ -51,7 +32,7 @@ type site struct {
 	// authorizations are those that the API was sent, by path.
 	authorizations map[string][]string
 	// out is all that commands have printed.
-	out watched
+	out await.Output
 }
 
 const person = "alice@science.example"
@@ -97,7 +78,7 @@ func (s *site) serve(w http.ResponseWriter, r *http.Request) {
 
 // run runs a command, and gives its status with what it printed.
 func (s *site) run(ctx context.Context, args ...string) (status int, stdout, stderr string) {
-	var out, errs watched
+	var out, errs await.Output
 	status = Run(ctx, args, strings.NewReader(""), io.MultiWriter(&out, &s.out), io.MultiWriter(&errs, &s.out))
 	return status, out.String(), errs.String()
 }
@@ -107,7 +88,7 @@ func (s *site) login(args ...string) (status int, stdout, stderr string) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	defer cancel()
-	var errs, out watched
+	var errs, out await.Output
 	done := make(chan int, 1)
 	go func() {
 		done <- Run(ctx, append([]string{"login"}, args...), strings.NewReader(""), io.MultiWriter(&out, &s.out), io.MultiWriter(&errs, &s.out))
@@ -201,7 +182,7 @@ func TestLoginOpensTheBrowser(t *testing.T) {
 	}
 	t.Setenv("BROWSER", browser)
 	done := make(chan int, 1)
-	var errs watched
+	var errs await.Output
 	go func() {
 		done <- Run(t.Context(), []string{"login", "--browser", "--endpoint", s.api}, strings.NewReader(""), &s.out, io.MultiWriter(&errs, &s.out))
 	}()

@@ -1,46 +1,21 @@
 package lograte_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/oscarfed/oscarfed/internal/lograte"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
-// output is what was logged: by the test, and by timers.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
-
-func (o *output) Reset() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.text.Reset()
-}
-
 // logger writes lines without their time.
-func logger(cfg lograte.Config) (*slog.Logger, *output) {
-	out := &output{}
+func logger(cfg lograte.Config) (*slog.Logger, *await.Output) {
+	out := &await.Output{}
 	text := slog.NewTextHandler(out, &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey && len(groups) == 0 {
 			return slog.Attr{}

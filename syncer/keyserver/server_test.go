@@ -2,7 +2,6 @@ package keyserver
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -41,33 +39,15 @@ func (s site) OriginKeys(ctx context.Context, token string) (origin.Keys, error)
 	return origin.Keys{Endpoint: "https://minio.a.example.org", Region: "eu-1", Verify: true, AccessKey: "alice", SecretKey: secret}, nil
 }
 
-// diary is a log.
-type diary struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (d *diary) Write(p []byte) (int, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.buf.Write(p)
-}
-
-func (d *diary) String() string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.buf.String()
-}
-
 // start runs a server in virtual time; who asks it, and what it logs.
-func start(t *testing.T, cfg Config, at Site) (by *caller, log *diary) {
+func start(t *testing.T, cfg Config, at Site) (by *caller, log *await.Output) {
 	t.Helper()
 	n := wire.New(1)
 	listener, err := n.Host("syncer").Listen(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	log = &diary{}
+	log = &await.Output{}
 	cfg.Listener = listener
 	cfg.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	s, err := New(cfg)

@@ -2,7 +2,6 @@ package openid
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -35,28 +33,8 @@ type Provider struct {
 	origin string
 	cmd    *exec.Cmd
 	stdin  io.Closer
-	log    *lockedBuffer
+	log    *await.Output
 	ended  chan error
-}
-
-// lockedBuffer is what a process wrote so far.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-// String is all of it.
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 // startPatience is how long a provider may take to listen.
@@ -72,7 +50,7 @@ func Start() (*Provider, error) {
 	if _, err := os.Stat(node); err != nil {
 		node = "node" // the machine's is new enough
 	}
-	p := &Provider{cmd: exec.Command(node, script, folder), log: &lockedBuffer{}, ended: make(chan error, 1)}
+	p := &Provider{cmd: exec.Command(node, script, folder), log: &await.Output{}, ended: make(chan error, 1)}
 	p.cmd.Stderr = p.log
 	// It ends when its standard input does, which the kernel closes if we die.
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
