@@ -208,17 +208,18 @@ func (d *doctor) clusters(ctx context.Context, api *client.Client) {
 
 func (d *doctor) cluster(ctx context.Context, c *v1.Cluster) {
 	what := "cluster " + c.ClusterID
+	do := cmp.Or(c.Hint, "see the log of oscar-syncer there")
 	switch {
 	case !c.Alive:
 		found := "its syncer is not connected"
 		if c.LastSeen != nil {
 			found += " since " + c.LastSeen.UTC().Format(time.RFC3339)
 		}
-		d.fail(what, "see the log of oscar-syncer there", errors.New(found))
+		d.fail(what, do, errors.New(found))
 	case c.Reason != "":
-		d.fail(what, "see the log of oscar-syncer there", errors.New(strings.TrimSuffix(c.Reason+": "+c.Message, ": ")))
+		d.fail(what, do, errors.New(strings.TrimSuffix(c.Reason+": "+c.Message, ": ")))
 	case c.State != "active":
-		d.warnf(what, "oscarfed cluster list says why", "it is %s", c.State)
+		d.warnf(what, cmp.Or(c.Hint, "oscarfed cluster list says why"), "it is %s", c.State)
 	case c.UID != "" && !c.Stream: // a user is not told
 		d.warnf(what, "does its syncer reach this instance (--api-endpoint)?", "no stream: logs and invocations do not reach it")
 	default:

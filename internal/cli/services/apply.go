@@ -208,7 +208,7 @@ func mayBeThere(err error) bool {
 // over says whether a federation is the result of a creation that failed, or is
 // being deleted: it cannot be changed.
 func over(phase string) bool {
-	return phase == aborted || phase == rolledBack || phase == "rolling_back" || phase == "deleting"
+	return phase == v1.PhaseAborted || phase == v1.PhaseRolledBack || phase == "rolling_back" || phase == "deleting"
 }
 
 // change replaces the definition of a service that is there already. When it is
@@ -273,7 +273,7 @@ func deployed(f *v1.Federation) []v1.Replica {
 func ready(f *v1.Federation) int {
 	n := 0
 	for _, r := range deployed(f) {
-		if r.Status.Phase == phaseReady {
+		if r.Status.Phase == v1.PhaseReady {
 			n++
 		}
 	}

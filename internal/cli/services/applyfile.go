@@ -77,7 +77,7 @@ func newAndThere(ctx context.Context, api *client.Client, services []fdl.Service
 
 func beingCreated(ctx context.Context, api *client.Client, s fdl.Service) bool {
 	view, err := api.Replicas(ctx, s.Name, s.ClusterID)
-	return err == nil && slices.Contains([]string{"preparing", "applying", "rolling_back"}, view.Phase)
+	return err == nil && slices.Contains([]string{v1.PhasePreparing, v1.PhaseApplying, v1.PhaseRollingBack}, view.Phase)
 }
 
 // createTogether creates services, all or none.

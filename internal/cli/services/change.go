@@ -89,7 +89,7 @@ func progressOf(view *v1.Replicas) (applied, replicas int) {
 			continue
 		}
 		replicas++
-		if r.Status.Phase == phaseReady && r.Status.ObservedGeneration >= view.Generation {
+		if r.Status.Phase == v1.PhaseReady && r.Status.ObservedGeneration >= view.Generation {
 			applied++
 		}
 	}

@@ -265,7 +265,7 @@ func printableText(line string) string {
 func behind(f *v1.Federation) []v1.Replica {
 	out := []v1.Replica{}
 	for _, r := range deployed(f) {
-		if r.Status.Phase != phaseReady || r.Status.ObservedGeneration < f.Generation {
+		if r.Status.Phase != v1.PhaseReady || r.Status.ObservedGeneration < f.Generation {
 			out = append(out, r)
 		}
 	}

@@ -7,21 +7,15 @@ import (
 	"github.com/oscarfed/oscarfed/internal/cli/command"
 )
 
-// aborted and rolledBack are the phases of a creation that failed: nothing of it is on a cluster.
-const (
-	aborted    = "aborted"
-	rolledBack = "rolled_back"
-)
-
 // ofFailed gives the replicas of a creation that failed its own phase: they are not deleted, since
 // they never were, or were not to stay.
 func ofFailed(phase string, replicas []v1.Replica) []v1.Replica {
-	if phase != aborted && phase != rolledBack {
+	if phase != v1.PhaseAborted && phase != v1.PhaseRolledBack {
 		return replicas
 	}
 	replicas = slices.Clone(replicas)
 	for i := range replicas {
-		if replicas[i].Status == nil || replicas[i].Status.Phase != "deleted" {
+		if replicas[i].Status == nil || replicas[i].Status.Phase != v1.PhaseDeleted {
 			continue
 		}
 		status := *replicas[i].Status
@@ -37,9 +31,9 @@ func ofFailed(phase string, replicas []v1.Replica) []v1.Replica {
 // leftOfFailed says what is left of a creation that failed; empty for what has not.
 func leftOfFailed(phase, service string) string {
 	switch phase {
-	case aborted:
+	case v1.PhaseAborted:
 		return "its creation was aborted, and nothing of it is on a cluster; oscarfed delete " + service + " forgets it"
-	case rolledBack:
+	case v1.PhaseRolledBack:
 		return "its creation was taken back; oscarfed delete " + service + " forgets it"
 	}
 	return ""

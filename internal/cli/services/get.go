@@ -17,9 +17,6 @@ import (
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
-// phaseReady is the phase of a replica, and of a federation, that is as desired.
-const phaseReady = "ready"
-
 type getFederationsCmd struct{ command.Listing }
 
 // GetFederations is `oscarfed get federations`.

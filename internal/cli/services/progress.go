@@ -89,7 +89,7 @@ func (p *progress) show(f *v1.Federation) {
 	for _, r := range deployed(f) {
 		name := r.ClusterID + "/" + r.ServiceName
 		state := r.Status.Phase
-		if r.Status.Reason != "" && r.Status.Phase != phaseReady {
+		if r.Status.Reason != "" && r.Status.Phase != v1.PhaseReady {
 			state += " " + r.Status.Reason
 		}
 		if r.Status.Message != "" {

@@ -79,7 +79,7 @@ func (c *waitCmd) wanted() string {
 	case uuid.Validate(c.Name) == nil:
 		return "ended"
 	}
-	return phaseReady
+	return v1.PhaseReady
 }
 
 // forJob returns the last state that was seen.
@@ -109,7 +109,7 @@ func (c *waitCmd) forService(ctx context.Context, a *command.App, api *client.Cl
 		if strings.EqualFold(view.Phase, c.wanted()) {
 			return jobs.ErrSeen
 		}
-		if view.Phase == aborted || view.Phase == rolledBack {
+		if view.Phase == v1.PhaseAborted || view.Phase == v1.PhaseRolledBack {
 			if c.For == "deleted" {
 				return jobs.ErrSeen
 			}
