@@ -1,142 +1,142 @@
 package ui_test
 
 import (
-	"context"
 	"fmt"
-	"net/http"
-	"os"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/oscarfed/oscarfed/test/browser"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
-// axeFile is what tools/ui.sh installs.
-const axeFile = "../../build/ui/node_modules/axe-core/axe.min.js"
+const markup = `<img src=x onerror="document.title='hacked'">`
 
-// site is the page over a world, in a browser.
-type site struct {
-	*browser.Browser
-	w *world.World
-	t *testing.T
+func definition(image string) string {
+	return fmt.Sprintf(`{"name":"grayify","cluster_id":"oscar-cluster-a","image":%q,"script":"echo '</code>%s'","memory":"256Mi","cpu":"0.1",
+		"federation":{"group_id":"grayify","topology":"star","delegation":"static","members":[
+			{"type":"oscar","cluster_id":"oscar-cluster-b","service_name":"grayify","priority":0},{"type":"oscar","cluster_id":"oscar-cluster-c","service_name":"grayify","priority":1}]}}`,
+		image, strings.ReplaceAll(markup, `"`, `\"`))
 }
 
-func open(t *testing.T, w *world.World) *site {
-	t.Helper()
-	b := browser.Open(t)
-	b.Look(browser.Look{Width: 1360, Height: 860})
-	b.Visit(w.API+"/ui", w.API+"/ui")
-	return &site{b, w, t}
-}
+// TestThePageShowsAFederationLive: from nothing to ready, broken and repaired, changed and taken
+// back, while the page is open.
+func TestThePageShowsAFederationLive(t *testing.T) {
+	lost := newOutage()
+	w := world.New(t, world.Options{Names: []string{"grayify"}, Middleware: lost.middleware, Sim: world.QuickJobs})
+	s := open(t, w)
+	s.accessible("login")
+	s.narrow("login")
+	s.login(world.User, "wrong")
+	s.shows("does not accept this name and password")
+	s.admin()
+	s.shows("Nothing is wrong")
+	s.accessible("overview")
 
-func (s *site) login(user, password string) {
-	s.t.Helper()
-	s.Fill("[name=username]", user)
-	s.Fill("[name=password]", password)
-	s.Click("Log in")
-}
-
-// admin logs in, and waits until everything was told.
-func (s *site) admin() {
-	s.t.Helper()
-	s.login(world.User, world.Password)
-	s.shows("Overview")
-	s.Until("document.querySelector('.connected.live')")
-}
-
-// goTo opens a view by its address, and waits for its heading.
-func (s *site) goTo(path, heading string) {
-	s.t.Helper()
-	s.Eval(fmt.Sprintf("location.hash = %q", path), nil)
-	s.Until(fmt.Sprintf("document.querySelector('h1')?.textContent === %q", heading))
-}
-
-// shows waits until a text is shown.
-func (s *site) shows(text string) {
-	s.t.Helper()
-	s.Until(fmt.Sprintf("document.body.innerText.includes(%q)", text))
-}
-
-// accessible fails the test for every finding of axe-core, in light and dark.
-func (s *site) accessible(view string) {
-	s.t.Helper()
-	source, err := os.ReadFile(axeFile)
-	if err != nil {
-		s.t.Fatalf("%v: run `make ui-tools`", err)
+	s.goTo("/federations", "Federations")
+	s.shows("There is no federation that you may see.")
+	s.accessible("no federations")
+	if status, _, body := w.Do("POST", "/system/services", definition("ghcr.io/grycap/imagemagick:1")); status != 201 {
+		t.Fatalf("%d %s", status, body)
 	}
-	s.Eval(string(source), nil)
-	for _, dark := range []bool{false, true} {
-		s.Look(browser.Look{Width: 1360, Height: 860, Dark: dark})
-		var found []string
-		s.Eval(`axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']}).then((r) =>
-			r.violations.map((v) => v.id + ': ' + v.nodes.map((n) => n.html + ' ' + n.failureSummary).join(' | ')))`, &found)
-		for _, f := range found {
-			s.t.Errorf("%s (dark: %v): %s", view, dark, f)
-		}
+	s.shows("grayify")
+	s.Click("grayify")
+	s.Until("document.querySelector('.summary .state.ok')")
+	s.Until("document.querySelector('.graph canvas')")
+	s.accessible("federation")
+	s.narrow("federation")
+
+	// A cluster goes, and comes back.
+	w.Cluster("oscar-cluster-c").Stop()
+	s.Until("document.querySelector('.summary .state.warn') && [...document.querySelectorAll('td')].some((e) => e.textContent === 'unreachable')")
+	s.goTo("/", "Overview")
+	s.shows("see that the syncer of oscar-cluster-c runs")
+	s.shows("the syncer of the cluster is not connected any more")
+	s.accessible("overview with trouble")
+	w.Cluster("oscar-cluster-c").Start()
+	s.shows("Nothing is wrong")
+	s.Until("document.querySelector('.rows .row-text').textContent === 'the syncer of the cluster is connected'")
+
+	// A change, and back to what was before.
+	if status, _, body := w.Do("PUT", "/system/services", definition("ghcr.io/grycap/imagemagick:2")); status >= 300 {
+		t.Fatalf("%d %s", status, body)
 	}
-	s.Look(browser.Look{Width: 1360, Height: 860})
-}
+	s.goTo("/federations", "Federations")
+	s.Click("grayify")
+	s.Click("Definition and history")
+	s.Until("document.querySelector('.diff .new')?.textContent.includes('imagemagick:2')")
+	s.Until("document.querySelector('pre.source')?.textContent.includes('onerror=')")
+	s.accessible("history")
+	s.narrow("history")
+	s.Click("Roll back …")
+	s.Until("document.querySelector('dialog[open] .diff .new')?.textContent.includes('imagemagick:1')")
+	s.accessible("rollback")
+	s.Click("Roll back")
+	s.shows("Generation 3, present")
 
-// narrow fails the test when a phone would have to scroll to the side.
-func (s *site) narrow(view string) {
-	s.t.Helper()
-	s.Look(browser.Look{Width: 360, Height: 740})
-	var widths [2]int
-	s.Eval("[document.documentElement.scrollWidth, innerWidth]", &widths)
-	if widths[0] > widths[1] {
-		s.t.Errorf("%s is %d wide on a phone of %d", view, widths[0], widths[1])
+	// The control plane is lost; what happened meanwhile is told when it is back.
+	lost.begin()
+	s.shows("The connection was lost")
+	if status, _, body := w.Do("PUT", "/system/replicas/grayify/paused", `{"paused":true}`); status != 200 {
+		t.Fatalf("%d %s", status, body)
 	}
-	s.Look(browser.Look{Width: 1360, Height: 860})
+	lost.end()
+	s.Until("document.querySelector('.connected.live') && document.querySelector('.summary .tag')?.textContent === 'Paused'")
+	s.Click("Resume")
+	s.Until("!document.querySelector('.summary .tag')")
+
+	var images int
+	s.Eval("document.querySelectorAll('main img').length + (document.title === 'hacked' ? 1 : 0)", &images)
+	if images != 0 {
+		t.Error("what a definition says became markup")
+	}
 }
 
-// outage cuts what browsers ask for, and leaves others alone.
-type outage struct {
-	mu   sync.Mutex
-	down bool
-	cut  context.CancelFunc
-	ctx  context.Context
-}
+// TestThePageExplainsJobs: where each went and why, and deleting says what stays.
+func TestThePageExplainsJobs(t *testing.T) {
+	w := world.New(t, world.Options{Names: []string{"grayify"}, Sim: world.QuickJobs})
+	if status, _, body := w.Do("POST", "/system/services", definition("ghcr.io/grycap/imagemagick:1")); status != 201 {
+		t.Fatalf("%d %s", status, body)
+	}
+	id := w.Submit("grayify", `{"event":1}`)
+	s := open(t, w)
+	s.admin()
+	s.goTo("/jobs", "Jobs")
+	s.Until("[...document.querySelectorAll('tbody .state')].some((e) => e.textContent === 'succeeded')")
+	s.accessible("jobs")
+	s.narrow("jobs")
+	s.goTo("/jobs/"+id, "Job of grayify")
+	s.Until("document.querySelector('.verdicts .chosen') && document.querySelector('.timeline')?.textContent.includes('Succeeded')")
+	s.accessible("job")
+	s.narrow("job")
 
-func newOutage() *outage {
-	o := &outage{}
-	o.end()
-	return o
-}
+	s.goTo("/clusters", "Clusters")
+	s.Until("document.querySelectorAll('li.cluster').length === 3 && document.querySelector('.capacity')")
+	s.accessible("clusters")
+	s.narrow("clusters")
+	s.Click("Join a cluster")
+	s.shows("Copy the command")
+	s.accessible("join")
+	s.Click("Close")
+	s.goTo("/clusters/oscar-cluster-b", "oscar-cluster-b")
+	s.accessible("cluster")
+	s.Click("Cordon")
+	s.shows("Nothing new is placed here")
+	s.goTo("/audit", "Audit")
+	s.Until("document.querySelectorAll('tbody tr').length > 1")
+	s.accessible("audit")
+	s.narrow("audit")
+	s.goTo("/account", "Who am I")
+	s.shows("cluster_admin")
+	s.accessible("account")
+	s.narrow("account")
 
-func (o *outage) begin() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.down = true
-	o.cut()
-}
-
-func (o *outage) end() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.down = false
-	o.ctx, o.cut = context.WithCancel(context.Background())
-}
-
-func (o *outage) middleware(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		o.mu.Lock()
-		down, outside := o.down, o.ctx
-		o.mu.Unlock()
-		if !strings.HasPrefix(r.UserAgent(), "Mozilla") {
-			next.ServeHTTP(w, r)
-			return
-		}
-		if down {
-			panic(http.ErrAbortHandler)
-		}
-		ctx, cancel := context.WithCancel(r.Context())
-		defer cancel()
-		defer context.AfterFunc(outside, cancel)()
-		next.ServeHTTP(w, r.WithContext(ctx))
-		if outside.Err() != nil {
-			panic(http.ErrAbortHandler)
-		}
-	})
+	s.goTo("/federations", "Federations")
+	s.Click("grayify")
+	s.Click("Delete …")
+	s.shows("all buckets and their objects")
+	s.accessible("delete")
+	s.Fill("dialog[open] input:not([type=checkbox])", "grayify")
+	s.Click("Delete the federation")
+	s.shows("There is no federation that you may see.")
+	s.Click("Log out")
+	s.shows("Log in to oscarfed")
 }

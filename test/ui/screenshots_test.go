@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/test/browser"
 	"github.com/oscarfed/oscarfed/test/world"
@@ -25,9 +24,7 @@ func TestScreenshots(t *testing.T) {
 	}
 	clusters := []string{"oscar-valencia", "oscar-bologna", "oscar-krakow", "oscar-lisbon", "oscar-athens"}
 	services := []string{"grayify", "plant-classifier", "fish-detector", "text-to-speech"}
-	w := world.New(t, world.Options{Clusters: clusters, Names: services, Sim: func(c *oscarsim.Config) {
-		world.QuickJobs(c)
-	}})
+	w := world.New(t, world.Options{Clusters: clusters, Names: services, Sim: world.QuickJobs})
 	topologies := []string{"star", "tree", "mesh", "star"}
 	for i, service := range services {
 		var members []string
@@ -50,8 +47,8 @@ func TestScreenshots(t *testing.T) {
 	s := open(t, w)
 	s.admin()
 	s.Until("[...document.querySelectorAll('.row-title')].some((e) => e.textContent === 'oscar-lisbon')")
-	desk, phone := browser.Look{Width: 1360, Height: 860}, browser.Look{Width: 390, Height: 844}
-	dark := desk
+	wide, phone := browser.Look{Width: 1360, Height: 860}, browser.Look{Width: 390, Height: 844}
+	dark := wide
 	dark.Dark = true
 	shoot := func(name string, look browser.Look) {
 		t.Helper()
@@ -69,17 +66,17 @@ func TestScreenshots(t *testing.T) {
 		}
 	}
 	s.Until("document.querySelectorAll('.number').length >= 6 && ![...document.querySelectorAll('.number-value')].some((e) => e.textContent.includes('–'))")
-	shoot("overview", desk)
+	shoot("overview", wide)
 	shoot("overview-dark", dark)
 	shoot("overview-phone", phone)
 	s.goTo("/federations", "Federations")
 	s.Click("plant-classifier")
 	s.Until("document.querySelector('.graph canvas')")
-	shoot("federation", desk)
+	shoot("federation", wide)
 	s.goTo("/jobs/"+job, "Job of text-to-speech")
 	s.Until("document.querySelector('.verdicts .chosen')")
-	shoot("job", desk)
+	shoot("job", wide)
 	s.goTo("/clusters", "Clusters")
 	s.Until("document.querySelectorAll('.capacity').length === 4")
-	shoot("clusters", desk)
+	shoot("clusters", wide)
 }

@@ -24,7 +24,18 @@ export type WhoAmI = Schemas["WhoAmI"];
 export type LoginIssuer = Schemas["LoginIssuer"];
 export type Problem = Schemas["Problem"];
 export type Change = Schemas["Event"];
+export type SystemEvent = Schemas["SystemEvent"];
 export type Bookmark = Schemas["Bookmark"];
+
+/** address is how edges name a replica. */
+export function address(r: { cluster_id: string; service_name: string; url?: string }): string {
+  return r.url || `${r.cluster_id}/${r.service_name}`;
+}
+
+/** services are the replicas that the control plane makes: all but endpoints. */
+export function services(f: Federation): Replica[] {
+  return f.replicas.filter((r) => r.type !== "endpoint");
+}
 
 /** isFull says whether a cluster is told as the administrator sees it. */
 export function isFull(c: Cluster): c is FullCluster {

@@ -1,11 +1,11 @@
 import { useState } from "preact/hooks";
-import { read, send } from "../api/client";
+import { query, send } from "../api/client";
 import { usePoll } from "../api/poll";
-import { isFull, type Cluster, type FullCluster, type SystemStatus } from "../api/types";
+import { isFull, services, type Cluster, type FullCluster, type SystemStatus } from "../api/types";
 import { clusters, federationsOn, name } from "../live/store";
-import { clusterState, hintOf, replicaTrouble } from "../live/trouble";
+import { clusterCause, clusterState, replicaTrouble } from "../live/trouble";
 import { Card, Dialog, Empty, Page, useAction } from "../parts/parts";
-import { State } from "../parts/state";
+import { State, toneOf } from "../parts/state";
 import { Ago, duration } from "../parts/time";
 import { to } from "../route";
 import { CapacityBars } from "./capacity";
@@ -38,17 +38,14 @@ export function ClusterView({ id }: { id: string }) {
 function Why({ c }: { c: Cluster }) {
   const state = clusterState(c);
   if (state === "active") return null;
-  const full = isFull(c) ? c : undefined;
+  const { message, since } = clusterCause(c);
   return (
-    <div class={`note ${state === "away" || state === "revoked" ? "bad" : "warn"}`}>
-      <p><State state={state} /></p>
-      {state === "away" && <p>Its syncer has no session{full?.last_seen && <> since <Ago at={full.last_seen} /></>}. What stands there goes on, but nothing is repaired or changed until it is back.</p>}
+    <div class={`note ${toneOf(state)}`}>
+      <p><State state={state} /> {since && <Ago at={since} />}</p>
       {state === "cordoned" && <p>Nothing new is placed here. What stands here is kept as desired.</p>}
       {state === "paused" && <p>Nothing is written to its OSCAR until it is resumed.</p>}
-      {(full?.message || c.reason) && <p>{full?.message || c.reason}</p>}
-      {hintOf(c) && <p class="hint">{hintOf(c)}</p>}
-      {full?.revoked && <p>{full.revoked.message}</p>}
-      {full?.removal && <p>Being removed since <Ago at={full.removal.started_at} />. {full.removal.waits}</p>}
+      {message && <p>{message}</p>}
+      {c.hint && <p class="hint">{c.hint}</p>}
     </div>
   );
 }
@@ -78,7 +75,7 @@ function Facts({ c }: { c: Cluster }) {
 }
 
 function Services({ id }: { id: string }) {
-  const rows = (federationsOn.value.get(id) ?? []).flatMap((f) => f.replicas.filter((r) => r.cluster_id === id && r.type !== "endpoint").map((r) => ({ f, r })));
+  const rows = (federationsOn.value.get(id) ?? []).flatMap((f) => services(f).filter((r) => r.cluster_id === id).map((r) => ({ f, r })));
   return (
     <Card title="Services here" flush>
       {rows.length === 0 ? <Empty title="No service of a federation stands here." /> : (
@@ -106,10 +103,10 @@ function Services({ id }: { id: string }) {
 function Actions({ c }: { c: FullCluster }) {
   const [removing, setRemoving] = useState(false);
   const action = useAction();
-  const set = (state: string) => action.run(async () => {
-    await read<Cluster>(`/system/clusters/${encodeURIComponent(c.cluster_id)}/state`, { method: "PUT", json: { state } });
-  });
   const path = `/system/clusters/${encodeURIComponent(c.cluster_id)}`;
+  const set = (state: string) => action.run(async () => {
+    await send(`${path}/state`, { method: "PUT", json: { state } });
+  });
   return (
     <>
       {c.state === "active" && <button type="button" class="button" disabled={action.busy} onClick={() => set("cordoned")}>Cordon</button>}
@@ -128,11 +125,7 @@ function Remove({ id, path, close }: { id: string; path: string; close: () => vo
   const action = useAction();
   const on = federationsOn.value.get(id) ?? [];
   const remove = () => action.run(async () => {
-    const q = new URLSearchParams();
-    if (orphan) q.set("orphan", "true");
-    if (force) q.set("force", "true");
-    const text = q.toString();
-    await send(path + (text ? `?${text}` : ""), { method: "DELETE" });
+    await send(path + query({ orphan, force }), { method: "DELETE" });
     close();
   });
   const coordinated = on.filter((f) => f.coordinator.cluster_id === id);

@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { usePoll } from "../api/poll";
 import { isFull, type Capacity, type Cluster, type SystemStatus } from "../api/types";
 import { clusterList, federationsOn } from "../live/store";
-import { clusterState } from "../live/trouble";
+import { clusterCause, clusterState } from "../live/trouble";
 import { count, plural } from "../parts/numbers";
 import { Card, Empty, Page } from "../parts/parts";
 import { State } from "../parts/state";
@@ -49,18 +49,16 @@ function matches(c: Cluster, wanted: string): boolean {
 }
 
 function ClusterCard({ c, capacity, known }: { c: Cluster; capacity: Capacity | undefined; known: boolean }) {
-  const state = clusterState(c);
+  const { message, since } = clusterCause(c);
   const on = federationsOn.value.get(c.cluster_id)?.length ?? 0;
   const labels = Object.entries(c.labels);
   return (
     <li class="card cluster">
       <header class="cluster-head">
         <h2><a href={to("clusters", c.cluster_id)}><bdi>{c.cluster_id}</bdi></a></h2>
-        <State state={state} />
+        <State state={clusterState(c)} />
       </header>
-      {(c.reason || state === "away") && (
-        <p class="why">{state === "away" ? isFull(c) ? <>Its syncer was last seen <Ago at={c.last_seen} />.</> : "Its syncer has no session." : isFull(c) ? c.message || c.reason : c.reason}</p>
-      )}
+      {(message || since) && <p class="why">{message} {since && <Ago at={since} />}</p>}
       {known ? c.alive && <CapacityBars of={capacity} /> : <div class="capacity-space" />}
       {labels.length > 0 && <ul class="labels">{labels.map(([k, v]) => <li key={k}>{k}={v}</li>)}</ul>}
       <p class="cluster-foot muted small">

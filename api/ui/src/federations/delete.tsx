@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
-import { send } from "../api/client";
-import type { Federation } from "../api/types";
+import { query, send } from "../api/client";
+import { services, type Federation } from "../api/types";
 import { name } from "../live/store";
 import { plural } from "../parts/numbers";
 import { Dialog, useAction } from "../parts/parts";
@@ -12,13 +12,11 @@ export function Delete({ f, close }: { f: Federation; close: () => void }) {
   const [jobs, setJobs] = useState(false);
   const [typed, setTyped] = useState("");
   const action = useAction();
-  const ours = f.replicas.filter((r) => r.type !== "endpoint");
+  const ours = services(f);
   const away = ours.filter((r) => r.status?.phase === "unreachable");
   const remove = () => action.run(async () => {
-    const q = new URLSearchParams({ cluster_id: f.coordinator.cluster_id });
-    if (data) q.set("data", "delete");
-    if (jobs) q.set("jobs", "cancel");
-    await send(`/system/services/${encodeURIComponent(f.coordinator.service_name)}?${q.toString()}`, { method: "DELETE" });
+    const how = { cluster_id: f.coordinator.cluster_id, data: data && "delete", jobs: jobs && "cancel" };
+    await send(`/system/services/${encodeURIComponent(f.coordinator.service_name)}${query(how)}`, { method: "DELETE" });
     close();
     location.hash = to("federations");
   });

@@ -1,9 +1,9 @@
 import { lazy } from "../parts/lazy";
 import { useState } from "preact/hooks";
 import { read } from "../api/client";
-import type { Federation, Replica } from "../api/types";
+import { address, type Federation, type Replica } from "../api/types";
 import { federations, name } from "../live/store";
-import { hintOf, replicaTrouble } from "../live/trouble";
+import { replicaTrouble } from "../live/trouble";
 import { count, plural } from "../parts/numbers";
 import { Card, Empty, Page, Tabs, useAction } from "../parts/parts";
 import { State, words } from "../parts/state";
@@ -42,7 +42,6 @@ export function at(f: Federation, what: string): string {
 }
 
 function Summary({ f }: { f: Federation }) {
-  const hint = hintOf(f);
   const cause = f.failed?.replicas.filter((r) => r.cause) ?? [];
   return (
     <>
@@ -54,10 +53,10 @@ function Summary({ f }: { f: Federation }) {
         <span>Changed <Ago at={f.changed_at} /></span>
         {f.paused && <span class="tag">Paused</span>}
       </div>
-      {(hint || cause.length > 0) && (
+      {(f.hint || cause.length > 0) && (
         <div class="note bad">
           {cause.map((r) => <p key={r.cluster_id + r.service_name}><strong><bdi>{r.cluster_id}</bdi></strong>: {r.cause?.message}</p>)}
-          {hint && <p class="hint">{hint}</p>}
+          {f.hint && <p class="hint">{f.hint}</p>}
         </div>
       )}
     </>
@@ -90,7 +89,7 @@ function Members({ f }: { f: Federation }) {
             <thead>
               <tr><th scope="col" class="first">Cluster</th><th scope="col">State</th><th scope="col">Cause, and what to do</th><th scope="col">Lists</th><th scope="col">Generation</th><th scope="col">Since</th></tr>
             </thead>
-            <tbody>{[...f.replicas].sort((a, b) => rank(a) - rank(b)).map((r) => <MemberRow key={`${r.cluster_id}/${r.service_name}/${r.url ?? ""}`} f={f} r={r} />)}</tbody>
+            <tbody>{[...f.replicas].sort((a, b) => rank(a) - rank(b)).map((r) => <MemberRow key={address(r)} f={f} r={r} />)}</tbody>
           </table>
         </div>
       </Card>
@@ -98,7 +97,7 @@ function Members({ f }: { f: Federation }) {
         <Card title="Leaving" flush>
           <ul class="rows">
             {f.leaving.map((r) => (
-              <li key={`${r.cluster_id}/${r.service_name}`} class="row">
+              <li key={address(r)} class="row">
                 <span class="row-main"><span class="row-title"><bdi>{r.cluster_id}</bdi></span><span class="row-text">{r.status?.message || "its deletion waits for the cluster"}</span></span>
               </li>
             ))}
@@ -117,11 +116,10 @@ function rank(r: Replica): number {
 }
 
 function MemberRow({ f, r }: { f: Federation; r: Replica }) {
-  const coordinator = r.cluster_id === f.coordinator.cluster_id && r.service_name === f.coordinator.service_name;
-  const self = r.url || `${r.cluster_id}/${r.service_name}`;
+  const self = address(r);
+  const coordinator = self === address(f.coordinator);
   const lists = f.edges.filter(([from]) => from === self).length;
   const status = r.status;
-  const hint = hintOf(status);
   const behind = status && status.observed_generation !== 0 && status.observed_generation < f.generation;
   const inputs = status?.inputs?.readable === false ? status.inputs : undefined;
   return (
@@ -133,9 +131,9 @@ function MemberRow({ f, r }: { f: Federation; r: Replica }) {
       </th>
       <td data-label="State">{r.type === "endpoint" ? <span class="muted">endpoint, not ours</span> : <State state={status?.phase ?? "pending"} />}</td>
       <td data-label="Cause" class="text">
-        {replicaTrouble(r) || status?.message ? <span>{status?.message || status?.reason}</span> : !inputs && !hint && <span class="muted none">–</span>}
+        {replicaTrouble(r) || status?.message ? <span>{status?.message || status?.reason}</span> : !inputs && !status?.hint && <span class="muted none">–</span>}
         {inputs && <span class="block">{inputs.message || inputs.reason}</span>}
-        {hint && <span class="block hint">{hint}</span>}
+        {status?.hint && <span class="block hint">{status.hint}</span>}
       </td>
       <td data-label="Lists">{count(lists)}</td>
       <td data-label="Generation" class="nowrap">{r.type === "endpoint" ? "–" : behind ? `${count(status.observed_generation)} of ${count(f.generation)}` : count(f.generation)}</td>

@@ -1,9 +1,9 @@
-import type { Federation } from "../api/types";
+import { services, type Federation } from "../api/types";
 import { compare, federationList, name } from "../live/store";
 import { replicaTrouble } from "../live/trouble";
 import { count, plural } from "../parts/numbers";
 import { Card, Empty, Page } from "../parts/parts";
-import { State, words } from "../parts/state";
+import { rankOf, State, words } from "../parts/state";
 import { Ago } from "../parts/time";
 import { refine, route, to } from "../route";
 
@@ -17,7 +17,7 @@ export function Federations() {
   const all = federationList.value;
   const found = all.filter((f) => (!phase || f.phase === phase) && matches(f, wanted));
   const limit = Math.max(page, Number(query.get("shown")) || 0);
-  const shown = [...found].sort((a, b) => trouble(b) - trouble(a) || compare(name(a), name(b))).slice(0, limit);
+  const shown = [...found].sort((a, b) => rankOf(a.phase) - rankOf(b.phase) || compare(name(a), name(b))).slice(0, limit);
   return (
     <Page title="Federations">
       {all.length > 0 && (
@@ -60,11 +60,6 @@ export function Federations() {
   );
 }
 
-function trouble(f: Federation): number {
-  if (f.phase === "ready") return 0;
-  return ["aborted", "rolled_back", "degraded", "rolling_back"].includes(f.phase) ? 2 : 1;
-}
-
 function matches(f: Federation, wanted: string): boolean {
   if (!wanted) return true;
   const text = [name(f), f.group_id, f.owner, ...f.replicas.map((r) => r.cluster_id)].join(" ").toLowerCase();
@@ -72,7 +67,7 @@ function matches(f: Federation, wanted: string): boolean {
 }
 
 function Row({ f }: { f: Federation }) {
-  const ours = f.replicas.filter((r) => r.type !== "endpoint");
+  const ours = services(f);
   const ready = ours.filter((r) => r.status?.phase === "ready" && !replicaTrouble(r)).length;
   return (
     <tr>

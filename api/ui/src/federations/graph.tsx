@@ -1,13 +1,8 @@
 import cytoscape from "cytoscape";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Federation, Replica } from "../api/types";
+import { address, type Federation, type Replica } from "../api/types";
 import { to } from "../route";
 import { toneOf, words, type Tone } from "../parts/state";
-
-/** address is how edges name a replica. */
-export function address(r: { cluster_id: string; service_name: string; url?: string }): string {
-  return r.url || `${r.cluster_id}/${r.service_name}`;
-}
 
 function phaseOf(r: Replica): string {
   return r.type === "endpoint" ? "endpoint" : (r.status?.phase ?? "pending");

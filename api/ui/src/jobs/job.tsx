@@ -3,10 +3,9 @@ import { ApiError, message, read, send } from "../api/client";
 import { usePoll } from "../api/poll";
 import type { Job, JobDecision, JobExplanation, Problem } from "../api/types";
 import { events } from "../live/sse";
-import { hintOf } from "../live/trouble";
 import { bytes, count } from "../parts/numbers";
 import { Card, Dialog, Empty, Failure, Loading, Page, useAction } from "../parts/parts";
-import { State } from "../parts/state";
+import { State, toneOf } from "../parts/state";
 import { Ago, full } from "../parts/time";
 import { to } from "../route";
 import { Log } from "./log";
@@ -81,16 +80,15 @@ function useJob(id: string): { job: Job | undefined; error: string } {
 }
 
 function Why({ job }: { job: Job }) {
-  const hint = hintOf(job);
   const text = job.message || job.reason;
-  if (!text && !hint && !job.unreachable && !job.pod) return null;
-  const tone = job.state === "failed" || job.state === "vanished" ? "bad" : job.state === "uncertain" || job.state === "parked" || job.unreachable ? "warn" : "";
+  if (!text && !job.hint && !job.unreachable && !job.pod) return null;
+  const tone = job.unreachable ? "warn" : toneOf(job.state);
   return (
     <div class={`note ${tone}`}>
       {text && <p>{text}</p>}
       {job.pod && <p><strong>{job.pod.reason}</strong> {job.pod.message}{job.pod.exit_code !== undefined && ` (exit code ${job.pod.exit_code})`}</p>}
       {job.unreachable && <p>Its cluster is away: this is the last state that it reported.</p>}
-      {hint && <p class="hint">{hint}</p>}
+      {job.hint && <p class="hint">{job.hint}</p>}
     </div>
   );
 }

@@ -1,9 +1,15 @@
 import { computed, signal } from "@preact/signals";
-import type { Change, Cluster, Federation } from "../api/types";
+import { services, type Change, type Cluster, type Federation, type SystemEvent } from "../api/types";
 
 /** What the caller may see, as the stream has told it. Nothing else is kept. */
 export const federations = signal<ReadonlyMap<string, Federation>>(new Map());
 export const clusters = signal<ReadonlyMap<string, Cluster>>(new Map());
+
+/** latest are the last events, the newest first. */
+export const latest = signal<readonly SystemEvent[]>([]);
+
+/** mostEvents is how many events are kept: as many as a stream begins with. */
+const mostEvents = 100;
 
 /** loaded says that the first state was told whole. */
 export const loaded = signal(false);
@@ -24,7 +30,7 @@ export const federationList = computed(() =>
 export const federationsOn = computed(() => {
   const on = new Map<string, Federation[]>();
   for (const f of federationList.value) {
-    for (const id of new Set(f.replicas.filter((r) => r.type !== "endpoint").map((r) => r.cluster_id))) {
+    for (const id of new Set(services(f).map((r) => r.cluster_id))) {
       const list = on.get(id);
       if (list) list.push(f);
       else on.set(id, [f]);
@@ -49,8 +55,10 @@ export function apply(changes: Change[], fresh: boolean): void {
   if (changes.length === 0 && !fresh) return;
   const fs = new Map(fresh ? [] : federations.value);
   const cs = new Map(fresh ? [] : clusters.value);
+  const es = new Map(fresh ? [] : latest.value.toReversed().map((e) => [e.id, e]));
   let ofFederations = fresh;
   let ofClusters = fresh;
+  let ofEvents = fresh;
   for (const c of changes) {
     if (c.kind === "federation") {
       ofFederations = true;
@@ -60,16 +68,21 @@ export function apply(changes: Change[], fresh: boolean): void {
       ofClusters = true;
       if (c.cluster && !c.deleted) cs.set(c.name, c.cluster);
       else cs.delete(c.name);
+    } else if (c.kind === "event" && c.event) {
+      ofEvents = true;
+      es.set(c.name, c.event);
     }
   }
   if (ofFederations) federations.value = fs;
   if (ofClusters) clusters.value = cs;
+  if (ofEvents) latest.value = [...es.values()].slice(-mostEvents).reverse();
 }
 
 /** clear forgets everything: somebody else may log in next. */
 export function clear(): void {
   federations.value = new Map();
   clusters.value = new Map();
+  latest.value = [];
   loaded.value = false;
   connection.value = { state: "connecting" };
 }

@@ -62,7 +62,7 @@ async function once(from: Bookmark | undefined, stop: AbortSignal, marked: (b: B
   try {
     restart();
     const answer = await send(
-      `/system/watch${query({ kind: ["federation", "cluster"], epoch: from?.epoch })}`,
+      `/system/watch${query({ kind: ["federation", "cluster", "event"], epoch: from?.epoch })}`,
       { headers: { Accept: "text/event-stream", ...(from ? { "Last-Event-ID": String(from.revision) } : {}) }, signal: cut.signal },
     );
     if (!answer.body) return "ended";

@@ -1,38 +1,31 @@
 import { computed } from "@preact/signals";
-import { isFull, type Cluster, type Federation, type Replica } from "../api/types";
+import { isFull, services, type Cluster, type Federation, type Replica, type SystemEvent } from "../api/types";
 import { to } from "../route";
-import type { Tone } from "../parts/state";
-import { plural } from "../parts/numbers";
-import { clusterList, clusters, federationList, federationsOn, name } from "./store";
+import { toneOf, words, type Tone } from "../parts/state";
+import { clusterList, clusters, federationList, federations, latest, name } from "./store";
 
-/** Trouble is one thing that a person should look at. */
-export interface Trouble {
+/** Entry is one thing that a person is told, in the words of the control plane. */
+export interface Entry {
   key: string;
   tone: Tone;
   what: string;
   where: string;
   why: string;
-  /** hint is what to do; it may be empty. */
-  hint: string;
+  /** hint is what to do. */
+  hint?: string | undefined;
   since: string | null | undefined;
   href: string;
 }
 
-/** hintOf is what to do, as the control plane says it. */
-export function hintOf(of: object | undefined): string {
-  const hint = of && "hint" in of ? of.hint : undefined;
-  return typeof hint === "string" ? hint : "";
+function troubled(tone: Tone): boolean {
+  return tone === "bad" || tone === "warn";
 }
 
-const broken = new Set(["refused", "failed", "wedged", "unreachable"]);
-const odd = new Set(["drifted", "held"]);
-
-/** replicaTone says whether a replica is in trouble; undefined when it is not. */
+/** replicaTrouble says whether a replica is in trouble; undefined when it is not. */
 export function replicaTrouble(r: Replica): Tone | undefined {
-  if (!r.status) return undefined;
-  if (broken.has(r.status.phase)) return "bad";
-  if (odd.has(r.status.phase) || r.status.inputs?.readable === false) return "warn";
-  return undefined;
+  const tone = toneOf(r.status?.phase ?? "");
+  if (troubled(tone)) return tone;
+  return r.status?.inputs?.readable === false ? "warn" : undefined;
 }
 
 /** clusterState is one word for a cluster: its own state, or that it is away or has a reason. */
@@ -43,59 +36,66 @@ export function clusterState(c: Cluster): string {
   return c.state;
 }
 
-/** troubles of federations and clusters, the worst first, then the newest. */
-export const troubles = computed<Trouble[]>(() => {
-  const found = [...federationList.value.flatMap(ofFederation), ...clusterList.value.flatMap(ofCluster)];
-  const isCluster = (t: Trouble) => (t.key.startsWith("cluster ") ? 0 : 1);
-  const rank: Record<Tone, number> = { bad: 0, warn: 1, busy: 2, idle: 3, ok: 4 };
-  return found.sort((a, b) => rank[a.tone] - rank[b.tone] || isCluster(a) - isCluster(b) || (b.since ?? "").localeCompare(a.since ?? ""));
+/** clusterCause is what the control plane says of the state of a cluster, and since when that is. */
+export function clusterCause(c: Cluster): { message: string; since: string | null | undefined } {
+  if (!isFull(c)) return { message: c.reason ?? "", since: undefined };
+  if (c.revoked) return { message: c.revoked.message, since: c.revoked.at };
+  if (c.removal) return { message: c.removal.waits ?? "", since: c.removal.started_at };
+  return { message: c.message || c.reason || "", since: c.alive ? undefined : c.last_seen };
+}
+
+/** troubles are the worst first, in these clusters (which have no other place) first, then the newest. */
+export const troubles = computed<Entry[]>(() => {
+  const found = [...clusterList.value.flatMap(ofCluster), ...federationList.value.flatMap(ofFederation)];
+  const rank = (t: Entry) => (t.tone === "bad" ? 0 : 2) + (t.where === "" ? 0 : 1);
+  return found.sort((a, b) => rank(a) - rank(b) || (b.since ?? "").localeCompare(a.since ?? ""));
 });
 
-function ofFederation(f: Federation): Trouble[] {
+function ofFederation(f: Federation): Entry[] {
   const href = to("federations", f.uid);
-  const replicas = f.replicas.flatMap((r): Trouble[] => {
-    const tone = replicaTrouble(r);
-    // A cluster that is away is one trouble, however many services stand there.
-    if (!tone || !r.status || (r.status.phase === "unreachable" && clusters.value.get(r.cluster_id)?.alive === false)) return [];
-    const inputs = !broken.has(r.status.phase) && !odd.has(r.status.phase) ? r.status.inputs : undefined;
+  const inTrouble = services(f).filter(replicaTrouble);
+  if (inTrouble.length === 0 && troubled(toneOf(f.phase))) {
+    const failed = f.failed?.replicas.find((r) => r.cause);
     return [{
-      key: `${f.uid}/${r.cluster_id}/${r.service_name}`, tone, href, hint: hintOf(r.status),
+      key: f.uid, tone: toneOf(f.phase), href, hint: f.hint, what: name(f), where: failed?.cluster_id ?? f.coordinator.cluster_id,
+      why: [words(f.phase), failed?.cause?.message].filter(Boolean).join(": "), since: f.changed_at,
+    }];
+  }
+  return inTrouble.flatMap((r): Entry[] => {
+    // A cluster that is away is one trouble, however many services stand there.
+    if (!r.status || (r.status.phase === "unreachable" && clusters.value.get(r.cluster_id)?.alive === false)) return [];
+    const inputs = troubled(toneOf(r.status.phase)) ? undefined : r.status.inputs;
+    return [{
+      key: `${f.uid}/${r.cluster_id}/${r.service_name}`, tone: replicaTrouble(r) ?? "warn", href, hint: r.status.hint,
       what: r.service_name,
       where: r.cluster_id,
-      why: inputs ? inputs.message || inputs.reason || "its inputs cannot be read" : r.status.message || r.status.reason || r.status.phase,
+      why: (inputs ?? r.status).message || (inputs ?? r.status).reason || words(r.status.phase),
       since: inputs ? inputs.at : r.status.last_transition_time,
     }];
   });
-  const over: Record<string, [Tone, string]> = {
-    aborted: ["bad", "its creation was refused"],
-    rolled_back: ["bad", "its creation failed and was taken back"],
-    rolling_back: ["warn", "its creation failed and is being taken back"],
-    degraded: ["warn", "not every replica is ready"],
-  };
-  const [tone, text] = over[f.phase] ?? [];
-  const explained = replicas.length > 0 || f.replicas.some((r) => r.status?.phase === "unreachable");
-  if (!tone || !text || explained) return replicas;
-  const cause = f.failed?.replicas.find((r) => r.cause);
+}
+
+function ofCluster(c: Cluster): Entry[] {
+  const state = clusterState(c);
+  const blocked = isFull(c) && c.removal?.blocked === true;
+  if (!troubled(toneOf(state)) && !blocked) return [];
+  const { message, since } = clusterCause(c);
   return [{
-    key: f.uid, tone, href, hint: hintOf(f), what: name(f), where: cause?.cluster_id ?? f.coordinator.cluster_id,
-    why: cause?.cause ? `${text}: ${cause.cause.message}` : text, since: f.changed_at,
+    key: `cluster ${c.cluster_id}`, tone: blocked ? "warn" : toneOf(state), what: c.cluster_id, where: "",
+    why: message || words(state), hint: c.hint, since, href: to("clusters", c.cluster_id),
   }];
 }
 
-function ofCluster(c: Cluster): Trouble[] {
-  const state = clusterState(c);
-  const href = to("clusters", c.cluster_id);
-  const why = isFull(c) ? c.message || c.reason : c.reason;
-  const trouble = (tone: Tone, text: string, since?: string | null): Trouble[] => [
-    { key: `cluster ${c.cluster_id}`, tone, what: c.cluster_id, where: "", why: text, hint: hintOf(c), since, href },
-  ];
-  if (state === "revoked") return trouble("bad", isFull(c) && c.revoked ? c.revoked.message : "it has no rights in etcd any more", isFull(c) ? c.revoked?.at : null);
-  if (state === "away") {
-    const on = federationsOn.value.get(c.cluster_id)?.length ?? 0;
-    const hit = on === 0 ? "" : `; ${plural(on, "service")} there ${on === 1 ? "goes" : "go"} on, and ${on === 1 ? "is" : "are"} not repaired or changed`;
-    return trouble("bad", `Its syncer has no session${hit}.`, isFull(c) ? c.last_seen : null);
-  }
-  if (state === "trouble") return trouble("warn", why ?? "");
-  if (state === "removing" && isFull(c) && c.removal?.blocked) return trouble("warn", `its removal waits: ${c.removal.waits ?? ""}`, c.removal.started_at);
-  return [];
+/** lastEvents are what has happened lately, the newest first. */
+export const lastEvents = computed<Entry[]>(() => latest.value.map(ofEvent));
+
+function ofEvent(e: SystemEvent): Entry {
+  const f = e.federation ? federations.value.get(e.federation) : undefined;
+  const cluster = e.cluster_id ?? "";
+  const service = e.service_name || (f ? name(f) : e.group_id);
+  return {
+    key: e.id, tone: e.severity === "warning" ? "warn" : "idle", what: service || cluster || e.reason, where: service ? cluster : "",
+    why: e.message, since: e.at,
+    href: e.job ? to("jobs", e.job) : f ? to("federations", f.uid) : cluster ? to("clusters", cluster) : to(),
+  };
 }

@@ -1,17 +1,18 @@
 import type { ComponentChildren } from "preact";
 import { query } from "../api/client";
 import { usePoll } from "../api/poll";
-import type { Federation, Info, Jobs } from "../api/types";
-import { clusterList, federationList, federationsOn, name } from "../live/store";
-import { clusterState, troubles } from "../live/trouble";
+import type { Info, Jobs } from "../api/types";
+import { clusterList, federationList, federationsOn } from "../live/store";
+import { clusterState, lastEvents, troubles, type Entry } from "../live/trouble";
 import { bytes, count, plural } from "../parts/numbers";
 import { Card, Empty, Page } from "../parts/parts";
-import { Mark, State, toneOf, type Tone } from "../parts/state";
+import { Mark, toneOf, type Tone } from "../parts/state";
 import { Ago } from "../parts/time";
 import { to } from "../route";
 
 const shownTroubles = 50;
 const shownClusters = 60;
+const shownEvents = 10;
 
 export function Overview() {
   return (
@@ -20,7 +21,7 @@ export function Overview() {
       <div class="columns">
         <div class="wide">
           <Attention />
-          <Recent />
+          <LastEvents />
         </div>
         <div class="narrow"><Fleet /></div>
       </div>
@@ -82,24 +83,30 @@ function Attention() {
       {all.length === 0 ? (
         <div class="allwell"><Mark tone="ok" /><p>Nothing is wrong. All federations are ready or on their way, and all clusters answer.</p></div>
       ) : (
-        <ul class="rows">
-          {all.slice(0, shownTroubles).map((t) => (
-            <li key={t.key}>
-              <a class="row" href={t.href}>
-                <Mark tone={t.tone} />
-                <span class="row-main">
-                  <span class="row-title"><bdi>{t.what}</bdi>{t.where && <> <span class="muted">on</span> <bdi>{t.where}</bdi></>}</span>
-                  <span class="row-text">{t.why}</span>
-                  {t.hint && <span class="hint">{t.hint}</span>}
-                </span>
-                <span class="row-side"><Ago at={t.since} /></span>
-              </a>
-            </li>
-          ))}
-        </ul>
+        <Entries of={all.slice(0, shownTroubles)} />
       )}
       {all.length > shownTroubles && <p class="more muted">and {plural(all.length - shownTroubles, "more", "more")}</p>}
     </Card>
+  );
+}
+
+function Entries({ of }: { of: Entry[] }) {
+  return (
+    <ul class="rows">
+      {of.map((e) => (
+        <li key={e.key}>
+          <a class="row" href={e.href}>
+            <Mark tone={e.tone} />
+            <span class="row-main">
+              <span class="row-title"><bdi>{e.what}</bdi>{e.where && <> <span class="muted">on</span> <bdi>{e.where}</bdi></>}</span>
+              <span class="row-text">{e.why}</span>
+              {e.hint && <span class="hint">{e.hint}</span>}
+            </span>
+            <span class="row-side"><Ago at={e.since} /></span>
+          </a>
+        </li>
+      ))}
+    </ul>
   );
 }
 
@@ -138,27 +145,8 @@ function Fleet() {
   );
 }
 
-function Recent() {
-  const latest = [...federationList.value].sort((a, b) => b.changed_at.localeCompare(a.changed_at)).slice(0, 8);
-  if (latest.length === 0) return null;
-  return (
-    <Card title="Last changed" flush>
-      <ul class="rows">{latest.map((f) => <RecentRow key={f.uid} f={f} />)}</ul>
-    </Card>
-  );
+/** LastEvents are what the control plane has seen happen, the newest first. */
+function LastEvents() {
+  const events = lastEvents.value.slice(0, shownEvents);
+  return events.length > 0 ? <Card title="Last events" flush><Entries of={events} /></Card> : null;
 }
-
-function RecentRow({ f }: { f: Federation }) {
-  return (
-    <li>
-      <a class="row" href={to("federations", f.uid)}>
-        <span class="row-main">
-          <span class="row-title"><bdi>{name(f)}</bdi></span>
-          <span class="row-text">{plural(f.replicas.length, "member")}, generation {count(f.generation)}</span>
-        </span>
-        <span class="row-side"><State state={f.phase} /><Ago at={f.changed_at} /></span>
-      </a>
-    </li>
-  );
-}
-

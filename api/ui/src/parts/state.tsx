@@ -21,6 +21,13 @@ export function toneOf(state: string): Tone {
   return tones[state] ?? "idle";
 }
 
+const ranks: Tone[] = ["bad", "warn", "busy", "idle", "ok"];
+
+/** rankOf orders states: what a person should look at comes first. */
+export function rankOf(state: string): number {
+  return ranks.indexOf(toneOf(state));
+}
+
 export function words(state: string): string {
   return state.replaceAll("_", " ");
 }
