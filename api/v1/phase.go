@@ -8,5 +8,6 @@ const (
 	PhaseAborted     = "aborted"
 	PhaseRollingBack = "rolling_back"
 	PhaseRolledBack  = "rolled_back"
+	PhaseDeleting    = "deleting"
 	PhaseDeleted     = "deleted"
 )

@@ -12,7 +12,7 @@ func TestPhasesOnTheWireAreThoseOfRecords(t *testing.T) {
 	for wire, phase := range map[string]record.Phase{
 		v1.PhasePreparing: record.PhasePreparing, v1.PhaseApplying: record.PhaseApplying, v1.PhaseReady: record.PhaseReady,
 		v1.PhaseAborted: record.PhaseAborted, v1.PhaseRollingBack: record.PhaseRollingBack, v1.PhaseRolledBack: record.PhaseRolledBack,
-		v1.PhaseDeleted: record.PhaseDeleted,
+		v1.PhaseDeleting: record.PhaseDeleting, v1.PhaseDeleted: record.PhaseDeleted,
 	} {
 		if wire != string(phase) {
 			t.Errorf("%s is %s in records", wire, phase)

@@ -208,7 +208,7 @@ func mayBeThere(err error) bool {
 // over says whether a federation is the result of a creation that failed, or is
 // being deleted: it cannot be changed.
 func over(phase string) bool {
-	return phase == v1.PhaseAborted || phase == v1.PhaseRolledBack || phase == "rolling_back" || phase == "deleting"
+	return phase == v1.PhaseAborted || phase == v1.PhaseRolledBack || phase == v1.PhaseRollingBack || phase == v1.PhaseDeleting
 }
 
 // change replaces the definition of a service that is there already. When it is
