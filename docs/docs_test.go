@@ -321,17 +321,22 @@ func TestNamedTestsExist(t *testing.T) {
 			code[name] = true
 		}
 	})
-	pages := 0
-	sources(t, ".md", func(path, text string) {
-		for name := range named(text, regexp.MustCompile("`(Test[A-Z]\\w+)`")) {
-			pages++
-			if !code[name] {
-				t.Errorf("%s names %s, which does not exist", path, name)
+	for suffix, name := range map[string]*regexp.Regexp{
+		".md":     regexp.MustCompile("`(Test[A-Z]\\w+)`"),
+		"test.sh": regexp.MustCompile(`\b(Test[A-Z]\w+)`),
+	} {
+		found := 0
+		sources(t, suffix, func(path, text string) {
+			for name := range named(text, name) {
+				found++
+				if !code[name] {
+					t.Errorf("%s names %s, which does not exist", path, name)
+				}
 			}
+		})
+		if found == 0 {
+			t.Errorf("no %s names a test: nothing was checked", suffix)
 		}
-	})
-	if pages == 0 {
-		t.Error("no page names a test: nothing was checked")
 	}
 }
 
