@@ -323,7 +323,7 @@ func TestNamedTestsExist(t *testing.T) {
 	})
 	for suffix, name := range map[string]*regexp.Regexp{
 		".md":     regexp.MustCompile("`(Test[A-Z]\\w+)`"),
-		"test.sh": regexp.MustCompile(`\b(Test[A-Z]\w+)`),
+		"test.sh": regexp.MustCompile(`(?m)(?:^| )(Test[A-Z]\w+)`),
 	} {
 		found := 0
 		sources(t, suffix, func(path, text string) {
