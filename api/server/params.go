@@ -62,6 +62,18 @@ func (p *params) oneOf(name string, words ...string) string {
 	return ""
 }
 
+// anyOf gives all values of a parameter, which must be among words.
+func (p *params) anyOf(name string, words []string) []string {
+	all := p.query[name]
+	for _, v := range all {
+		if !slices.Contains(words, v) {
+			v = respond.Cut(v, 40)
+			p.violate("?"+name, oscar.RuleOneOf, v, strconv.Quote(v)+" is unknown; use one of "+strings.Join(words, ", "))
+		}
+	}
+	return all
+}
+
 // yes reads a parameter that is true or false; absent means false.
 func (p *params) yes(name string) bool { return p.oneOf(name, "true", "false") == "true" }
 
