@@ -116,7 +116,7 @@ func (p *Provider) with(ctx context.Context) context.Context {
 // client sends requests to the issuer until ctx ends.
 func (p *Provider) client(ctx context.Context) *http.Client {
 	return &http.Client{
-		Transport: &whole{next: p.transport, observed: p.observed, until: ctx.Done()},
+		Transport: &whole{next: p.transport, observed: p.observed, until: ctx},
 		// A redirected POST would take the token elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

@@ -28,23 +28,15 @@ type observed struct {
 type whole struct {
 	next     http.RoundTripper
 	observed *observed
-	// until is closed when no answer is wanted any more.
-	until <-chan struct{}
+	// until is done when no answer is wanted any more.
+	until context.Context
 }
 
 // RoundTrip implements http.RoundTripper.
 func (t *whole) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
 	defer cancel()
-	done := make(chan struct{})
-	defer close(done)
-	go func() {
-		select {
-		case <-t.until:
-			cancel()
-		case <-done:
-		}
-	}()
+	defer context.AfterFunc(t.until, cancel)()
 	resp, err := t.next.RoundTrip(r.WithContext(ctx))
 	if err != nil {
 		return nil, err
