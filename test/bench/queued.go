@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -15,8 +13,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/oscarfed/oscarfed/store/record"
-	"github.com/oscarfed/oscarfed/test/process"
-	"github.com/oscarfed/oscarfed/test/world"
 )
 
 const (
@@ -89,11 +85,9 @@ type queuedRun struct {
 	floor, start, startCPU time.Duration
 	// idle is the part of a CPU that it uses while nothing comes.
 	idle float64
-	// scans and classes are those of the time in which submits jobs came, submitCPU the time of the
-	// server's CPU for each of them, and scanned how long a scan took.
-	scans, classes     float64
-	scanned, submitCPU time.Duration
-	submits            samples
+	// submitting is what all of submits took.
+	submits    samples
+	submitting scanCost
 	// reads are of the API, and get one key of etcd's.
 	reads, get samples
 }
@@ -108,13 +102,14 @@ func (w *bench) withQueued(ctx context.Context, s *seeder, n int, template strin
 	}
 	w.eyes.close()
 	w.kill()
-	if err := w.bareEtcd(ctx, func(client *clientv3.Client, _ string) error { return s.until(ctx, client, n) }); err != nil {
+	if err := w.bareEtcd(ctx, w.data(), func(client *clientv3.Client, _ string) error { return s.until(ctx, client, n) }); err != nil {
 		return nil, err
 	}
-	if err := w.floorOfQueued(ctx, r); err != nil {
+	floor, err := w.bareStart(ctx, w.data())
+	if err != nil {
 		return nil, err
 	}
-	var err error
+	r.floor, r.bare = floor.took, floor.live
 	name := fmt.Sprintf("queued-%d", n)
 	if r.start, err = w.startProfiled(ctx, name+"-start"); err != nil {
 		return nil, err
@@ -154,81 +149,19 @@ func (w *bench) withQueued(ctx context.Context, s *seeder, n int, template strin
 	return r, err
 }
 
-// bareEtcd runs etcd alone over the data of a control plane that is down, while fn uses it.
-func (w *bench) bareEtcd(ctx context.Context, fn func(client *clientv3.Client, inside string) error) (err error) {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	address, err := freeAddress()
-	if err != nil {
-		return err
-	}
-	child, err := process.Run(process.Command{Path: self, Args: []string{
-		insideCommand, address, "etcd", filepath.Join(w.dir, "etcd"), strconv.Itoa(queuedQuota),
-	}})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, stopChild(child)) }()
-	endpoint, err := child.Ready(ctx)
-	if err != nil {
-		return err
-	}
-	client, err := dialBare(world.NewLink(world.Loopback{}), endpoint)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, client.Close()) }()
-	return fn(client, address)
-}
-
-// floorOfQueued measures etcd alone over the same data: a start with one list of everything, and what
-// it has in memory then.
-func (w *bench) floorOfQueued(ctx context.Context, r *queuedRun) error {
-	began := time.Now()
-	return w.bareEtcd(ctx, func(client *clientv3.Client, inside string) error {
-		if _, err := listAll(ctx, client); err != nil {
-			return err
-		}
-		r.floor = time.Since(began)
-		var err error
-		r.bare, err = liveIn(ctx, inside)
-		return err
-	})
-}
-
 // submitQueued sends jobs one after the other, which wait behind the others.
-func (w *bench) submitQueued(ctx context.Context, r *queuedRun) error {
-	before, err := w.scans(ctx)
-	if err != nil {
-		return err
-	}
-	was, err := w.server.usage()
-	if err != nil {
-		return err
-	}
-	for i := range queuedReads {
-		began := time.Now()
-		if _, _, err := w.submit(ctx, crowdName(i%queuedClusters), queuedEvent); err != nil {
-			return err
+func (w *bench) submitQueued(ctx context.Context, r *queuedRun) (err error) {
+	r.submitting, err = w.scanCost(ctx, func() error {
+		for i := range queuedReads {
+			began := time.Now()
+			if _, _, err := w.submit(ctx, crowdName(i%queuedClusters), queuedEvent); err != nil {
+				return err
+			}
+			r.submits = append(r.submits, time.Since(began))
 		}
-		r.submits = append(r.submits, time.Since(began))
-	}
-	now, err := w.server.usage()
-	if err != nil {
-		return err
-	}
-	after, err := w.scans(ctx)
-	if err != nil {
-		return err
-	}
-	r.submitCPU = (now.cpu - was.cpu) / queuedReads
-	r.scans, r.classes = after.count-before.count, after.classes-before.classes
-	if r.scans > 0 {
-		r.scanned = time.Duration((after.seconds - before.seconds) / r.scans * float64(time.Second))
-	}
-	return nil
+		return nil
+	})
+	return err
 }
 
 // readQueued reads the API, and a key of etcd's beside it.
@@ -284,44 +217,63 @@ func (w *bench) scans(ctx context.Context) (out scanned, err error) {
 	return out, lines.Err()
 }
 
-// placing makes room for some of the jobs, and returns what it takes until they are assigned.
-func (w *bench) placing(ctx context.Context, n int) ([]string, error) {
+// scanCost is what the control plane used for something, all of its CPU, and for its scans.
+func (w *bench) scanCost(ctx context.Context, fn func() error) (c scanCost, err error) {
 	before, err := w.scans(ctx)
 	if err != nil {
-		return nil, err
+		return c, err
 	}
 	was, err := w.server.usage()
 	if err != nil {
-		return nil, err
+		return c, err
 	}
-	w.eyes.forget(true)
-	if err := w.fleet.do("Room", queuedRoom); err != nil {
-		return nil, err
-	}
-	jobs := map[string]bool{}
-	if err := w.profiled(ctx, "queued-placing", func() error {
-		return w.eyes.follow(ctx, func(e seen) bool {
-			ref := record.ParseKey(e.key)
-			if ref.Kind == record.KindAssignment && !e.deleted {
-				jobs[ref.Name] = true
-			}
-			return len(jobs) == queuedRoom*queuedClusters
-		})
-	}); err != nil {
-		return nil, err
+	if err := fn(); err != nil {
+		return c, err
 	}
 	now, err := w.server.usage()
 	if err != nil {
-		return nil, err
+		return c, err
 	}
 	after, err := w.scans(ctx)
+	c = scanCost{cpu: now.cpu - was.cpu, scans: after.count - before.count}
+	if c.scans > 0 {
+		c.classes = (after.classes - before.classes) / c.scans
+		c.took = time.Duration((after.seconds - before.seconds) / c.scans * float64(time.Second))
+	}
+	return c, err
+}
+
+// scanCost is a number of scans, how many classes each looked at, and how long it took, and the CPU
+// of the control plane in their time.
+type scanCost struct {
+	scans, classes float64
+	took, cpu      time.Duration
+}
+
+// placing makes room for some of the jobs, and returns what it takes until they are assigned.
+func (w *bench) placing(ctx context.Context, n int) ([]string, error) {
+	w.eyes.forget(true)
+	jobs := map[string]bool{}
+	cost, err := w.scanCost(ctx, func() error {
+		if err := w.fleet.do("Room", queuedRoom); err != nil {
+			return err
+		}
+		return w.profiled(ctx, "queued-placing", func() error {
+			return w.eyes.follow(ctx, func(e seen) bool {
+				ref := record.ParseKey(e.key)
+				if ref.Kind == record.KindAssignment && !e.deleted {
+					jobs[ref.Name] = true
+				}
+				return len(jobs) == queuedRoom*queuedClusters
+			})
+		})
+	})
 	if err != nil {
 		return nil, err
 	}
-	scans := max(after.count-before.count, 1)
 	return []string{
-		fmt.Sprint(len(jobs)), fmt.Sprint(n), ms((now.cpu - was.cpu) / time.Duration(len(jobs))),
-		fmt.Sprintf("%.0f", scans), fmt.Sprintf("%.0f", (after.classes-before.classes)/scans), ms(time.Duration((after.seconds - before.seconds) / scans * float64(time.Second))),
+		fmt.Sprint(len(jobs)), fmt.Sprint(n), ms(cost.cpu / time.Duration(len(jobs))),
+		fmt.Sprintf("%.0f", cost.scans), fmt.Sprintf("%.0f", cost.classes), ms(cost.took),
 	}, nil
 }
 
@@ -333,15 +285,14 @@ func (r *queuedRun) each(empty *queuedRun) int64 {
 	return (r.live - r.bare - (empty.live - empty.bare)) / int64(r.n)
 }
 
+// submitCPU is the time of the server's CPU for one more job.
+func (r *queuedRun) submitCPU() time.Duration { return r.submitting.cpu / queuedReads }
+
 func (r *queuedRun) row(empty *queuedRun) []string {
-	perScan := 0.0
-	if r.scans > 0 {
-		perScan = r.classes / r.scans
-	}
 	return []string{
 		fmt.Sprint(r.n), mib(r.bare), mib(r.live), fmt.Sprintf("%d B", r.each(empty)), mib(r.resident),
 		seconds(r.floor), seconds(r.start), ratio(r.start, r.floor), seconds(r.startCPU), percent(r.idle),
-		fmt.Sprintf("%.0f", perScan), ms(r.scanned), r.submits.both(), ms(r.submitCPU), r.get.both(), r.reads.both(),
+		fmt.Sprintf("%.0f", r.submitting.classes), ms(r.submitting.took), r.submits.both(), ms(r.submitCPU()), r.get.both(), r.reads.both(),
 	}
 }
 
@@ -357,7 +308,7 @@ func (r *report) queued(federations int, runs []*queuedRun, placing []string) {
 		r.grows("queued-memory", "queued jobs", "MiB of the control plane besides etcd", run.n, float64(run.live-run.bare)/(1<<20))
 		r.grows("queued-start", "queued jobs", "s of CPU of a cold start", run.n, run.startCPU.Seconds())
 		r.grows("queued-idle", "queued jobs", "percent of a CPU when idle", run.n, run.idle*100)
-		r.grows("queued-submit", "queued jobs", "ms of CPU of one more job", run.n, float64(run.submitCPU)/1e6)
+		r.grows("queued-submit", "queued jobs", "ms of CPU of one more job", run.n, float64(run.submitCPU())/1e6)
 		r.grows("queued-reads", "queued jobs", "ms of a read, p99", run.n, float64(run.reads.p(99))/1e6)
 	}
 	r.table([]string{

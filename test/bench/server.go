@@ -81,6 +81,9 @@ func freeAddress() (string, error) {
 
 func (s *server) passwordFile() string { return filepath.Join(s.dir, "password") }
 
+// data is the directory of its etcd.
+func (s *server) data() string { return filepath.Join(s.dir, "etcd") }
+
 func (s *server) endpoint() string { return "http://" + s.etcd }
 
 // start runs the binary, with more in its environment, and returns how long it took until its API
