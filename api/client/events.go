@@ -2,8 +2,6 @@ package client
 
 import (
 	"context"
-	"iter"
-	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -43,31 +41,6 @@ func (in EventQuery) values() url.Values {
 // Events lists what has happened lately, the newest first.
 func (c *Client) Events(ctx context.Context, in EventQuery) (*v1.SystemEvents, error) {
 	return get[v1.SystemEvents](ctx, c, "/system/events", in.values())
-}
-
-// EventPages lists what has happened lately, the newest first, page by page. It ends with the
-// first error.
-func (c *Client) EventPages(ctx context.Context, in EventQuery) iter.Seq2[*v1.SystemEvents, error] {
-	const path = "/system/events"
-	query := in.values()
-	return func(yield func(*v1.SystemEvents, error) bool) {
-		for {
-			out, err := c.do(ctx, call{method: http.MethodGet, path: path, query: query})
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			page, err := decode[v1.SystemEvents](http.MethodGet, path, out.body)
-			if !yield(page, err) || err != nil {
-				return
-			}
-			next := out.header.Get(continueHeader)
-			if next == "" {
-				return
-			}
-			query.Set("continue", next)
-		}
-	}
 }
 
 // Stats counts the jobs of one federation, by its uid or its group_id; without one those of the
