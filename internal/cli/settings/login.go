@@ -32,17 +32,14 @@ func (s Flags) LoginTarget() (LoginTarget, error) {
 	if current := file.Contexts[file.CurrentContext]; name == "" && (s.Endpoint == "" || s.Endpoint == current.Endpoint) {
 		name = file.CurrentContext
 	}
-	stored := file.Contexts[name]
-	c := Connection{Endpoint: cmp.Or(s.Endpoint, stored.Endpoint, DefaultEndpoint), CAFile: s.CAFile}
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
 		return LoginTarget{}, err
 	}
-	if c.CAFile == "" && stored.CAFile != "" && stored.Endpoint == c.Endpoint {
-		c.CAFile = stored.CAFile
-		if !filepath.IsAbs(c.CAFile) {
-			c.CAFile = filepath.Join(dir, c.CAFile)
-		}
+	given := Connection{Endpoint: s.Endpoint, CAFile: s.CAFile}
+	c, err := merge(given, file.Contexts[name].within(dir).WithoutCredentials())
+	if err != nil {
+		return LoginTarget{}, err
 	}
 	if c.CAFile != "" {
 		if c.CAFile, err = filepath.Abs(c.CAFile); err != nil {

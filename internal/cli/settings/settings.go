@@ -91,19 +91,23 @@ func (s Flags) Resolve() (Connection, output.Form, error) {
 		}
 		return Connection{}, "", exit.Usagef("context %q is not in %s; there: %s", name, path, known)
 	}
-	dir := filepath.Dir(path)
-	for _, p := range []*string{&stored.PasswordFile, &stored.TokenFile, &stored.LoginFile, &stored.CAFile} {
-		if *p != "" && !filepath.IsAbs(*p) {
-			*p = filepath.Join(dir, *p)
-		}
-	}
 	given := Connection{Endpoint: s.Endpoint, User: s.User, PasswordFile: s.PasswordFile, TokenFile: s.TokenFile, CAFile: s.CAFile}
-	c, err := merge(given, stored)
+	c, err := merge(given, stored.within(filepath.Dir(path)))
 	if err != nil {
 		return Connection{}, "", err
 	}
 	out, err := output.FormOf(s.Output, file.Output)
 	return c, out, err
+}
+
+// within is a stored context whose relative paths begin at dir.
+func (c Connection) within(dir string) Connection {
+	for _, p := range []*string{&c.PasswordFile, &c.TokenFile, &c.LoginFile, &c.CAFile} {
+		if *p != "" && !filepath.IsAbs(*p) {
+			*p = filepath.Join(dir, *p)
+		}
+	}
+	return c
 }
 
 // merge puts what was given over a stored context. Credentials of the context
