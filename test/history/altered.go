@@ -50,6 +50,9 @@ func (p *player) altered(ctx context.Context) (open []string) {
 		if json.Unmarshal(spec.Service, &want) == nil && json.Unmarshal(view.JSON, &have) == nil && want != have {
 			open = append(open, fmt.Sprintf("%s/%s is to be %+v, and is %+v", ref.Cluster, ref.Name, want, have))
 		}
+		if wrong := runs(d.RunState, view.Stopped); wrong != "" {
+			open = append(open, fmt.Sprintf("%s/%s %s", ref.Cluster, ref.Name, wrong))
+		}
 	}
 	return open
 }

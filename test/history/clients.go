@@ -91,6 +91,8 @@ func (u *users) free(ctx context.Context, f Free) {
 		_, err = api.Pause(ctx, name, home, f.Op == freePause)
 	case freeRotate:
 		_, err = api.RotateToken(ctx, name, home)
+	case freeStop, freeStart:
+		_, err = api.SetRunState(ctx, name, home, f.Op == freeStop, time.Second)
 	}
 	u.look(f.String(), err)
 }
@@ -115,12 +117,16 @@ func (u *users) definition(name, home string, f Free) *oscar.Service {
 	if len(script)%2 == 0 {
 		script += strings.Repeat("# so long that it is a part\n", 100)
 	}
-	return mustParse(map[string]any{
+	def := map[string]any{
 		"name": name, "cluster_id": home, "image": "ghcr.io/grycap/imagemagick", "script": script,
 		"environment": map[string]any{"secrets": map[string]string{"KEY": secret}},
 		"input":       []map[string]string{{"storage_provider": "minio.default", "path": name + "/in"}},
 		"federation":  federation,
-	})
+	}
+	if f.Service == exposedService {
+		def["expose"] = map[string]int{"api_port": 8080, "min_scale": 1, "max_scale": 2}
+	}
+	return mustParse(def)
 }
 
 // mustParse reads a definition that is valid by construction.

@@ -154,7 +154,8 @@ const (
 	guestClient
 	burstClient
 	personClient
-	clients = personClient + mostPeople
+	exposedClient = personClient + mostPeople
+	clients       = exposedClient + 1
 )
 
 const freeServices = 3
@@ -168,6 +169,7 @@ const (
 	streamPeople  = 103
 	streamBurst   = 104
 	streamRestore = 105
+	streamRun     = 106
 )
 
 // Draw makes the plan of a seed.
@@ -209,6 +211,7 @@ func Draw(seed uint64) Plan {
 	d.drawPeople(rand.New(rand.NewPCG(seed, streamPeople)))
 	d.drawBurst(rand.New(rand.NewPCG(seed, streamBurst)))
 	d.drawRestore(rand.New(rand.NewPCG(seed, streamRestore)))
+	d.drawRunState(rand.New(rand.NewPCG(seed, streamRun)))
 	if rng.IntN(5) == 0 {
 		d.night()
 	}

@@ -59,6 +59,9 @@ func restores(p history.Plan) bool { return p.Restores() }
 
 func guests(p history.Plan) bool { return p.Shape.Guests > 0 }
 
+// stops says that somebody stops an exposed service.
+func stops(p history.Plan) bool { return p.Stops() }
+
 // defects are all of them.
 func defects() []defect {
 	return slices.Concat(ofTheStore(), ofFederations(), ofJobs(), ofTheSyncer(), ofRecovery())

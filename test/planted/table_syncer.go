@@ -121,5 +121,17 @@ func ofTheSyncer() []defect {
 			"return decision{act: update}\n}",
 			"return decision{act: settle}\n}",
 		).shows("a paused service is changed when the pause ends"),
+		one(
+			"a service that is to be stopped runs on",
+			"syncer/services/runstate.go",
+			"return s.desired.RunState != \"\" && s.local.exposed",
+			"return s.desired.RunState == record.RunStarted && s.local.exposed",
+		).in(stops),
+		one(
+			"a service counts as stopped because it is to be",
+			"syncer/services/runstate.go",
+			"case state == deploymentStopped:",
+			"case state == deploymentStopped || v.desired.RunState == record.RunStopped:",
+		).in(stops),
 	}
 }
