@@ -87,10 +87,14 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 	if err != nil {
 		return err
 	}
+	login, err := loginIssuers(cfg)
+	if err != nil {
+		return err
+	}
 	srv := server.New(server.Config{
 		UseCases: UseCases(cp), Authenticator: auth, Logger: log, Registry: registry, Now: conf.Now,
 		RateLimit: cfg.RateLimit, DefaultWait: cfg.DefaultWait, Origins: cfg.CORSOrigins, OIDCGroups: cfg.OIDCGroups, TrustedProxies: proxies,
-		LoginIssuers: loginIssuers(cfg),
+		LoginIssuers: login,
 	})
 	return serve(ctx, front{
 		cp: cp, server: srv, oidc: oidc, listener: listener, certificate: certificate, metrics: cfg.MetricsListen, etcd: etcd, log: log,

@@ -78,28 +78,30 @@ func RunDev(ctx context.Context, cfg Dev, log *slog.Logger, ready func(DevReady)
 	if err != nil {
 		return fmt.Errorf("the API: %w", err)
 	}
+	defer listener.Close() // it is closed already when it has served
 	if server.Exposed(listener.Addr()) {
-		return errors.Join(errors.New("a development federation listens on loopback only"), listener.Close())
+		return errors.New("a development federation listens on loopback only")
 	}
 	registry := newRegistry()
 	etcd, err := embeddedEtcd{
 		dataDir: dir, auth: cfg.EtcdAuth, log: log, server: embedded.Config{ListenClient: cfg.EtcdListen, Fast: true},
 	}.start(ctx, registry)
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
 	defer etcd.close()
 	st, err := etcd.open(ctx)
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
 	defer closeStore(st, log)
 
 	d := dev{cfg: cfg, dir: dir, log: log, etcd: etcd, registry: registry}
 	if cfg.OpenID {
 		if d.openid, err = listenOpenID(ctx, cfg.OpenIDListen, log); err != nil {
-			return errors.Join(err, listener.Close())
+			return err
 		}
+		defer d.openid.listener.Close() // as above
 	}
 	return d.run(ctx, st, listener, ready)
 }
@@ -119,34 +121,34 @@ type dev struct {
 func (d dev) run(ctx context.Context, st *store.Store, listener net.Listener, ready func(DevReady) error) error {
 	id, err := seal.LoadOrCreate(filepath.Join(d.dir, "identity.age"))
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
 	password := rand.Text()
 	basic, err := identity.NewBasic("oscar", password)
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
 	conf := controlplane.Config{
 		Store: st, Identity: id, DefaultCluster: devClusterID(0), Witness: filepath.Join(d.dir, witnessName), Logger: d.log, Registry: d.registry,
 		Limits: access.DefaultLimits(),
 	}
 	if err := d.etcd.serve(&conf); err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
 	cp, err := controlplane.New(conf)
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
 	serverConf := server.Config{UseCases: UseCases(cp), Authenticator: basic, Logger: d.log, Registry: d.registry, Origins: d.cfg.CORSOrigins}
 	front := front{cp: cp, listener: listener, etcd: d.etcd, log: d.log}
 	state := DevReady{Ready: true, API: "http://" + listener.Addr().String(), User: "oscar", Password: password, Etcd: d.etcd.server.Endpoint()}
 	if state.Config, err = writeConfig(d.dir, state); err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	if d.openid != nil {
 		if front.oidc, err = d.openid.authenticator(cp.Federations, d.log); err != nil {
-			return errors.Join(err, listener.Close())
+			return err
 		}
 		serverConf.Authenticator = identity.Schemes{Basic: basic, Bearer: front.oidc}
 		serverConf.OIDCGroups, serverConf.LoginIssuers = []string{devGroup}, d.openid.login()
@@ -157,7 +159,7 @@ func (d dev) run(ctx context.Context, st *store.Store, listener net.Listener, re
 	for i := range d.cfg.Clusters {
 		cluster, err := d.cluster(ctx, g, i)
 		if err != nil {
-			return errors.Join(err, listener.Close())
+			return err
 		}
 		state.Clusters = append(state.Clusters, cluster)
 	}

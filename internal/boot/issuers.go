@@ -25,44 +25,43 @@ func ofIssuer(issuers []string, flag, value string) (index int, rest string, err
 	return 0, "", fmt.Errorf("--%s %q does not say of which --oidc-issuer: write URL=%s", flag, value, value)
 }
 
+// perIssuer calls set with each of a flag's values, and with the index of the issuer that it is about.
+func perIssuer(issuers []string, flag string, values []string, set func(index int, value string) error) error {
+	var problems []error
+	for _, value := range values {
+		i, rest, err := ofIssuer(issuers, flag, value)
+		if err == nil {
+			err = set(i, rest)
+		}
+		problems = append(problems, err)
+	}
+	return errors.Join(problems...)
+}
+
 // issuersOf are the issuers that a syncer may exchange refresh tokens at. Without read,
 // no secret is read.
 func issuersOf(cfg Syncer, read func(path string) (string, error)) ([]token.Issuer, error) {
 	var out []token.Issuer
 	var problems []error
-	for _, url := range cfg.OIDCIssuers {
-		problems = append(problems, openid.CheckIssuer(url))
+	for i, url := range cfg.OIDCIssuers {
+		problems = append(problems, openid.CheckIssuer(url),
+			when(slices.Contains(cfg.OIDCIssuers[:i], url), "--oidc-issuer "+url+" is given twice"))
 		out = append(out, token.Issuer{URL: url})
 	}
-	for _, value := range cfg.OIDCClientIDs {
-		i, id, err := ofIssuer(cfg.OIDCIssuers, "oidc-client-id", value)
-		if err != nil {
-			problems = append(problems, err)
-			continue
-		}
+	ids := perIssuer(cfg.OIDCIssuers, "oidc-client-id", cfg.OIDCClientIDs, func(i int, id string) error {
 		out[i].ClientID = id
-	}
-	for _, value := range cfg.OIDCClientSecrets {
-		i, path, err := ofIssuer(cfg.OIDCIssuers, "oidc-client-secret-file", value)
-		if err != nil {
-			problems = append(problems, err)
-			continue
-		}
+		return nil
+	})
+	secrets := perIssuer(cfg.OIDCIssuers, "oidc-client-secret-file", cfg.OIDCClientSecrets, func(i int, path string) (err error) {
 		if read == nil {
-			continue
+			return nil
 		}
-		secret, err := read(path)
-		if err != nil {
-			problems = append(problems, fmt.Errorf("the client's secret for issuer %s: %w", out[i].URL, err))
+		if out[i].Secret, err = read(path); err != nil {
+			return fmt.Errorf("the client's secret for issuer %s: %w", out[i].URL, err)
 		}
-		out[i].Secret = secret
-	}
-	for i, one := range out {
-		if slices.ContainsFunc(out[:i], func(o token.Issuer) bool { return o.URL == one.URL }) {
-			problems = append(problems, fmt.Errorf("--oidc-issuer %s is given twice", one.URL))
-		}
-	}
-	return out, errors.Join(problems...)
+		return nil
+	})
+	return out, errors.Join(append(problems, ids, secrets)...)
 }
 
 // issuersProblem is what is wrong with the flags of the issuers.
@@ -72,25 +71,20 @@ func issuersProblem(cfg Syncer) error {
 }
 
 // loginIssuers are what those who want to log in are told.
-func loginIssuers(cfg ControlPlane) []v1.LoginIssuer {
+func loginIssuers(cfg ControlPlane) ([]v1.LoginIssuer, error) {
 	var out []v1.LoginIssuer
 	for _, url := range cfg.OIDCIssuers {
 		out = append(out, v1.LoginIssuer{Issuer: url, Scopes: cfg.OIDCScopes})
 	}
-	for _, value := range cfg.OIDCClientIDs {
-		if i, id, err := ofIssuer(cfg.OIDCIssuers, "oidc-client-id", value); err == nil {
-			out[i].ClientID = id
-		}
-	}
-	return out
+	ids := perIssuer(cfg.OIDCIssuers, "oidc-client-id", cfg.OIDCClientIDs, func(i int, id string) error {
+		out[i].ClientID = id
+		return nil
+	})
+	return out, errors.Join(when(len(out) == 0 && len(cfg.OIDCScopes) > 0, "--oidc-scope needs an --oidc-issuer"), ids)
 }
 
 // loginProblem is what is wrong with the flags of logging in.
 func loginProblem(cfg ControlPlane) error {
-	problems := []error{when(len(cfg.OIDCIssuers) == 0 && len(cfg.OIDCScopes) > 0, "--oidc-scope needs an --oidc-issuer")}
-	for _, value := range cfg.OIDCClientIDs {
-		_, _, err := ofIssuer(cfg.OIDCIssuers, "oidc-client-id", value)
-		problems = append(problems, err)
-	}
-	return errors.Join(problems...)
+	_, err := loginIssuers(cfg)
+	return err
 }

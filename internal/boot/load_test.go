@@ -182,12 +182,9 @@ func TestTokensOfEveryAudienceAreARiskThatIsTold(t *testing.T) {
 func TestLoginIssuers(t *testing.T) {
 	one, two := "https://one.example.org", "https://two.example.org/realms/eu"
 	cfg := ControlPlane{OIDCIssuers: []string{one, two}, OIDCClientIDs: []string{two + "=cli"}, OIDCScopes: []string{"openid", "groups"}}
-	if err := loginProblem(cfg); err != nil {
-		t.Fatal(err)
-	}
-	got := loginIssuers(cfg)
-	if len(got) != 2 || got[0].ClientID != "" || got[1].Issuer != two || got[1].ClientID != "cli" || len(got[1].Scopes) != 2 {
-		t.Errorf("%+v", got)
+	got, err := loginIssuers(cfg)
+	if err != nil || len(got) != 2 || got[0].ClientID != "" || got[1].Issuer != two || got[1].ClientID != "cli" || len(got[1].Scopes) != 2 {
+		t.Errorf("%+v, %v", got, err)
 	}
 	cfg.OIDCClientIDs = []string{"cli"}
 	if err := loginProblem(cfg); err == nil || !strings.Contains(err.Error(), "URL=") {
