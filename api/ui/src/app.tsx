@@ -13,7 +13,7 @@ import { connection, loaded } from "./live/store";
 import { follow } from "./live/stream";
 import { Overview } from "./overview/overview";
 import { Ago } from "./parts/time";
-import { Empty, Loading, Page } from "./parts/parts";
+import { Empty, Loading, Logo, Page } from "./parts/parts";
 import { route, to } from "./route";
 import { Login } from "./session/login";
 import { administrator, loggedIn, logOut, me } from "./session/session";
@@ -120,15 +120,5 @@ function Account() {
       <span class="who" title={me.value?.subject}><bdi>{me.value?.administrator ? "Administrator" : me.value?.name || me.value?.subject}</bdi></span>
       <button type="button" class="button small" onClick={logOut}>Log out</button>
     </div>
-  );
-}
-
-export function Logo() {
-  return (
-    <svg class="logo" viewBox="0 0 32 32" width="28" height="28" aria-hidden="true">
-      <rect width="32" height="32" rx="8" />
-      <path d="M16 16 8.5 9.5M16 16l8-5.5M16 16l-1 9" />
-      <circle cx="16" cy="16" r="4.5" /><circle cx="8" cy="9" r="3" /><circle cx="24.5" cy="10" r="3" /><circle cx="15" cy="25.5" r="3" />
-    </svg>
   );
 }

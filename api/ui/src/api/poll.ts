@@ -1,49 +1,52 @@
 import { useEffect, useState } from "preact/hooks";
-import { ApiError, message, read } from "./client";
-
-export interface Polled<T> {
-  data: T | undefined;
-  error: string | undefined;
-  status: number | undefined;
-  reload: () => void;
-}
+import { message, read } from "./client";
 
 /**
- * usePoll reads a path now and then while the page is seen; every is in milliseconds, and 0 reads
- * it once. The last answer stays while a later one fails.
+ * useRepeated runs a task at once, and then again and again while the page is seen; every is in
+ * milliseconds, and 0 runs it once. Other inputs begin anew.
  */
-export function usePoll<T>(path: string | undefined, every: number): Polled<T> {
-  const [state, setState] = useState<{ path: string | undefined; data?: T; error?: string; status?: number }>({ path });
-  const [round, setRound] = useState(0);
+export function useRepeated(task: (stop: AbortSignal) => Promise<void>, every: number, inputs: unknown[]): void {
   useEffect(() => {
-    if (path === undefined) return;
     const stop = new AbortController();
     let timer = 0;
-    const ask = async () => {
-      if (document.visibilityState === "visible") {
-        try {
-          const data = await read<T>(path, { signal: stop.signal });
-          if (stop.signal.aborted) return;
-          setState({ path, data });
-        } catch (err) {
-          if (stop.signal.aborted) return;
-          const status = err instanceof ApiError ? err.status : 0;
-          setState((s) => ({ ...(s.path === path ? s : {}), path, error: message(err), status }));
-        }
-      }
-      if (every > 0) timer = window.setTimeout(() => void ask(), every);
+    const run = async () => {
+      await task(stop.signal);
+      if (!stop.signal.aborted && every > 0) wait();
     };
-    void ask();
+    const wait = () => {
+      timer = window.setTimeout(() => (document.visibilityState === "visible" ? void run() : wait()), every);
+    };
+    void run();
     return () => {
       stop.abort();
       clearTimeout(timer);
     };
-  }, [path, every, round]);
+  }, [every, ...inputs]);
+}
+
+export interface Polled<T> {
+  data: T | undefined;
+  error: string | undefined;
+  reload: () => void;
+}
+
+/** usePoll reads a path as useRepeated says. The last answer stays while a later one fails. */
+export function usePoll<T>(path: string, every: number): Polled<T> {
+  const [state, setState] = useState<{ path: string; data?: T; error?: string }>({ path });
+  const [round, setRound] = useState(0);
+  useRepeated(async (stop) => {
+    try {
+      const data = await read<T>(path, { signal: stop });
+      if (!stop.aborted) setState({ path, data });
+    } catch (err) {
+      if (stop.aborted) return;
+      setState((s) => ({ ...(s.path === path ? s : {}), path, error: message(err) }));
+    }
+  }, every, [path, round]);
   const fits = state.path === path;
   return {
     data: fits ? state.data : undefined,
     error: fits ? state.error : undefined,
-    status: fits ? state.status : undefined,
     reload: () => setRound((n) => n + 1),
   };
 }

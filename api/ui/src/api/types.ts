@@ -4,7 +4,7 @@ type Schemas = components["schemas"];
 
 export type Federation = Schemas["Federation"];
 export type Replica = Schemas["Replica"];
-export type ClusterSummary = Schemas["ClusterSummary"];
+type ClusterSummary = Schemas["ClusterSummary"];
 export type FullCluster = Schemas["Cluster"];
 export type Cluster = ClusterSummary | FullCluster;
 export type Info = Schemas["Info"];
@@ -16,10 +16,8 @@ export type JobState = Schemas["JobState"];
 export type JobExplanation = Schemas["JobExplanation"];
 export type JobDecision = Schemas["JobDecision"];
 export type Generation = Schemas["Generation"];
-export type Plan = Schemas["Plan"];
 export type Usage = Schemas["Usage"];
 export type AuditEntry = Schemas["AuditEntry"];
-export type JoinToken = Schemas["JoinToken"];
 export type WhoAmI = Schemas["WhoAmI"];
 export type LoginIssuer = Schemas["LoginIssuer"];
 export type Problem = Schemas["Problem"];
@@ -35,6 +33,13 @@ export function address(r: { cluster_id: string; service_name: string; url?: str
 /** services are the replicas that the control plane makes: all but endpoints. */
 export function services(f: Federation): Replica[] {
   return f.replicas.filter((r) => r.type !== "endpoint");
+}
+
+const ended: ReadonlySet<JobState> = new Set(["succeeded", "failed", "cancelled", "vanished", "parked", "returned"]);
+
+/** hasEnded says whether a job goes on only when somebody replays it. */
+export function hasEnded(j: Job): boolean {
+  return ended.has(j.state);
 }
 
 /** isFull says whether a cluster is told as the administrator sees it. */

@@ -56,9 +56,9 @@ function ClusterCard({ c, capacity, known }: { c: Cluster; capacity: Capacity | 
     <li class="card cluster">
       <header class="cluster-head">
         <h2><a href={to("clusters", c.cluster_id)}><bdi>{c.cluster_id}</bdi></a></h2>
-        <State state={clusterState(c)} />
+        <span><State state={clusterState(c)} /> {since && <span class="small muted"><Ago at={since} /></span>}</span>
       </header>
-      {(message || since) && <p class="why">{message} {since && <Ago at={since} />}</p>}
+      {(message || c.hint) && <p class="why">{message || c.hint}</p>}
       {known ? c.alive && <CapacityBars of={capacity} /> : <div class="capacity-space" />}
       {labels.length > 0 && <ul class="labels">{labels.map(([k, v]) => <li key={k}>{k}={v}</li>)}</ul>}
       <p class="cluster-foot muted small">

@@ -9,6 +9,7 @@ import { Card, Empty, Page, Tabs, useAction } from "../parts/parts";
 import { State, words } from "../parts/state";
 import { Ago } from "../parts/time";
 import { to } from "../route";
+import { at } from "./at";
 import { Delete } from "./delete";
 import { History } from "./history";
 
@@ -34,11 +35,6 @@ export function FederationView({ uid, tab }: { uid: string; tab: string }) {
       {tab === "definition" ? <History f={f} /> : <Members f={f} />}
     </Page>
   );
-}
-
-/** at is the path of what is done with a federation. */
-export function at(f: Federation, what: string): string {
-  return `/system/replicas/${encodeURIComponent(f.coordinator.service_name)}${what}?cluster_id=${encodeURIComponent(f.coordinator.cluster_id)}`;
 }
 
 function Summary({ f }: { f: Federation }) {

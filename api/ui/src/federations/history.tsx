@@ -6,8 +6,8 @@ import type { Federation, Generation } from "../api/types";
 import { count } from "../parts/numbers";
 import { Card, Copy, Dialog, Empty, Failure, Loading, useAction } from "../parts/parts";
 import { Ago } from "../parts/time";
+import { at } from "./at";
 import { compareLines, definitionText } from "./diff";
-import { at } from "./federation";
 
 /** History shows the kept definitions, compares two of them, and goes back to an older one. */
 export function History({ f }: { f: Federation }) {
@@ -75,7 +75,7 @@ function Rollback({ f, to, lines, close }: { f: Federation; to: number; lines: C
 const signs = { same: " ", gone: "−", new: "+", skip: "" };
 const spoken = { same: "", gone: "removed: ", new: "added: ", skip: "" };
 
-export function Diff({ before, after }: { before: string; after: string }) {
+function Diff({ before, after }: { before: string; after: string }) {
   const lines = compareLines(before, after);
   if (!lines.some((l) => l.kind === "gone" || l.kind === "new")) return <p class="muted pad">Nothing differs but secrets, which are not kept.</p>;
   return (

@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { ApiError, message, read, send } from "../api/client";
 import { usePoll } from "../api/poll";
-import type { Job, JobDecision, JobExplanation, Problem } from "../api/types";
+import { hasEnded, type Job, type JobDecision, type JobExplanation, type Problem } from "../api/types";
 import { events } from "../live/sse";
 import { bytes, count } from "../parts/numbers";
 import { Card, Dialog, Empty, Failure, Loading, Page, useAction } from "../parts/parts";
@@ -10,8 +10,6 @@ import { Ago, full } from "../parts/time";
 import { to } from "../route";
 import { Log } from "./log";
 import { Timeline } from "./timeline";
-
-export const ended = new Set(["succeeded", "failed", "cancelled", "vanished", "parked", "returned"]);
 
 export function JobView({ id }: { id: string }) {
   const { job, error } = useJob(id);
@@ -99,7 +97,7 @@ function Facts({ job }: { job: Job }) {
       <dl class="facts">
         <dt>Federation</dt><dd><a href={to("federations", job.federation)}><bdi>{job.group_id}</bdi></a></dd>
         <dt>Came in at</dt><dd><a href={to("clusters", job.cluster_id)}><bdi>{job.cluster_id}</bdi></a>{job.offered && " as a Job of its OSCAR"}</dd>
-        {job.place && <><dt>{ended.has(job.state) ? "Ran on" : "Runs on"}</dt><dd><bdi>{job.place.url || job.place.cluster_id}</bdi>{job.place.job_name && <span class="block small muted mono break">{job.place.job_name}</span>}</dd></>}
+        {job.place && <><dt>{hasEnded(job) ? "Ran on" : "Runs on"}</dt><dd><bdi>{job.place.url || job.place.cluster_id}</bdi>{job.place.job_name && <span class="block small muted mono break">{job.place.job_name}</span>}</dd></>}
         <dt>Attempt</dt><dd>{job.attempt === 0 ? "none yet" : count(job.attempt)}</dd>
         {job.by && <><dt>Sent by</dt><dd class="break"><bdi>{job.by}</bdi></dd></>}
         {job.not_before && <><dt>Next attempt</dt><dd><Ago at={job.not_before} /></dd></>}
@@ -171,7 +169,7 @@ function Actions({ job }: { job: Job }) {
     <>
       {job.state === "uncertain" && <button type="button" class="button primary" onClick={() => setResolving(true)}>Resolve …</button>}
       {(job.state === "parked" || job.state === "failed" || job.held) && <button type="button" class="button primary" disabled={action.busy} onClick={() => order("replay")}>Replay</button>}
-      {!ended.has(job.state) && !job.cancelled && <button type="button" class="button danger" disabled={action.busy} onClick={() => order("cancel")}>Cancel the job</button>}
+      {!hasEnded(job) && !job.cancelled && <button type="button" class="button danger" disabled={action.busy} onClick={() => order("cancel")}>Cancel the job</button>}
       {action.error && <p class="note bad" role="alert">{action.error}</p>}
       {resolving && <Resolve job={job} path={path} close={() => setResolving(false)} />}
     </>

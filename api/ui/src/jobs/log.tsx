@@ -1,8 +1,8 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { message, query, send } from "../api/client";
-import type { Job } from "../api/types";
+import { useRepeated } from "../api/poll";
+import { hasEnded, type Job } from "../api/types";
 import { Card } from "../parts/parts";
-import { ended } from "./job";
 
 /** most is how much of a log is shown, in characters: the end of it. */
 const most = 500_000;
@@ -13,35 +13,22 @@ export function Log({ job }: { job: Job }) {
   const [error, setError] = useState("");
   const box = useRef<HTMLPreElement>(null);
   const following = useRef(true);
-  const over = ended.has(job.state);
+  const over = hasEnded(job);
   const place = job.place;
   const path = place?.job_name && !place.url
     ? `/system/logs/${encodeURIComponent(place.service_name)}/${encodeURIComponent(place.job_name)}${query({ cluster_id: place.cluster_id })}`
     : undefined;
-  useEffect(() => {
+  useRepeated(async (stop) => {
     if (!path) return;
-    const stop = new AbortController();
-    let timer = 0;
-    const ask = async () => {
-      if (document.visibilityState === "visible") {
-        try {
-          const answer = await send(path, { headers: { Accept: "*/*" }, signal: stop.signal });
-          const all = await answer.text();
-          setText(all.length > most ? `…\n${all.slice(-most)}` : all);
-          setError("");
-        } catch (err) {
-          if (stop.signal.aborted) return;
-          setError(message(err));
-        }
-      }
-      if (!over) timer = window.setTimeout(() => void ask(), 2000);
-    };
-    void ask();
-    return () => {
-      stop.abort();
-      clearTimeout(timer);
-    };
-  }, [path, over]);
+    try {
+      const answer = await send(path, { headers: { Accept: "*/*" }, signal: stop });
+      const all = await answer.text();
+      setText(all.length > most ? `…\n${all.slice(-most)}` : all);
+      setError("");
+    } catch (err) {
+      if (!stop.aborted) setError(message(err));
+    }
+  }, over ? 0 : 2000, [path]);
   useEffect(() => {
     const b = box.current;
     if (b && following.current) b.scrollTop = b.scrollHeight;

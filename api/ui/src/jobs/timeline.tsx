@@ -1,7 +1,6 @@
-import type { Job } from "../api/types";
+import { hasEnded, type Job } from "../api/types";
 import { Mark, toneOf, words, type Tone } from "../parts/state";
 import { clock, duration, full } from "../parts/time";
-import { ended } from "./job";
 
 interface Step {
   at: string;
@@ -48,7 +47,7 @@ function stepsOf(job: Job): Step[] {
   const last = job.attempts.at(-1);
   if (job.submitted_at && (!last || job.submitted_at > last.ended_at)) steps.push({ at: job.submitted_at, title: "Sent to OSCAR", text: where, tone: "ok" });
   if (job.started_at) steps.push({ at: job.started_at, title: "Started", text: "", tone: "ok" });
-  const end = ended.has(job.state);
+  const end = hasEnded(job);
   steps.push({ at: end ? (job.ended_at ?? job.changed_at) : job.changed_at, title: sentence(job.state), text: job.message || (job.state === "queued" ? "waits for a member" : end || job.submitted_at ? "" : where), tone: toneOf(job.state) });
   return steps;
 }

@@ -117,3 +117,13 @@ export function Tabs({ tabs, current }: { tabs: { href: string; name: string; la
     </nav>
   );
 }
+
+export function Logo() {
+  return (
+    <svg class="logo" viewBox="0 0 32 32" width="28" height="28" aria-hidden="true">
+      <rect width="32" height="32" rx="8" />
+      <path d="M16 16 8.5 9.5M16 16l8-5.5M16 16l-1 9" />
+      <circle cx="16" cy="16" r="4.5" /><circle cx="8" cy="9" r="3" /><circle cx="24.5" cy="10" r="3" /><circle cx="15" cy="25.5" r="3" />
+    </svg>
+  );
+}

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { message } from "../api/client";
-import { Logo } from "../app";
+import { Logo } from "../parts/parts";
 import { begin, finish, providers, type Provider } from "./oidc";
 import { basic, enter, notice } from "./session";
 
