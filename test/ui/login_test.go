@@ -28,14 +28,14 @@ func TestAUserLogsInAtAnIssuerAndSeesHisOwn(t *testing.T) {
 	if status, _, body := w.Do("POST", "/system/services", definition("ghcr.io/grycap/imagemagick:1")); status != 201 {
 		t.Fatalf("%d %s", status, body)
 	}
-	w.AddUser("62bb11b4@science.example")
+	realm.User("62bb11b4@science.example", map[string]any{"group_membership": []string{world.Group}, "name": markup})
 	s := open(t, w)
 	s.Until("document.querySelector('.login .or')")
 	s.accessible("login at an issuer")
 	s.Eval("location.hash = '/federations'; document.querySelector('.login button[type=button]').click()", nil)
 	s.Visited(w.API + "/ui?")
 	s.shows("There is no federation that you may see.")
-	s.shows("User of the Tests")
+	s.shows(markup) // what users call themselves is text
 	var kept string
 	s.Eval("JSON.stringify(sessionStorage) + JSON.stringify(localStorage) + document.cookie + location.search", &kept)
 	if kept != "{}{}" {

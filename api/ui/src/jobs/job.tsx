@@ -1,8 +1,8 @@
 import { useEffect, useState } from "preact/hooks";
-import { ApiError, message, read, send } from "../api/client";
+import { ApiError, message, read } from "../api/client";
 import { usePoll } from "../api/poll";
 import { hasEnded, type Job, type JobDecision, type JobExplanation, type Problem } from "../api/types";
-import { events } from "../live/sse";
+import { stream } from "../live/sse";
 import { bytes, count } from "../parts/numbers";
 import { Card, Dialog, Empty, Failure, Loading, Page, useAction } from "../parts/parts";
 import { State, toneOf } from "../parts/state";
@@ -49,16 +49,13 @@ function useJob(id: string): { job: Job | undefined; error: string } {
     const follow = async () => {
       while (!stop.signal.aborted) {
         try {
-          const answer = await send(`/system/jobs/${encodeURIComponent(id)}?watch=true`, { headers: { Accept: "text/event-stream" }, signal: stop.signal });
-          if (answer.body) {
-            for await (const e of events(answer.body, () => undefined)) {
-              if (e.name === "job") {
-                setJob(JSON.parse(e.data) as Job);
-                setError("");
-              } else if (e.name === "end") {
-                setError((JSON.parse(e.data) as Problem).detail);
-                return;
-              }
+          for await (const e of stream(`/system/jobs/${encodeURIComponent(id)}?watch=true`, {}, stop.signal)) {
+            if (e.name === "job") {
+              setJob(JSON.parse(e.data) as Job);
+              setError("");
+            } else if (e.name === "end") {
+              setError((JSON.parse(e.data) as Problem).detail);
+              return;
             }
           }
         } catch (err) {

@@ -1,3 +1,8 @@
+import { send } from "../api/client";
+
+/** silence is longer than two of the server's pings: a connection that says nothing is dead. */
+const silence = 40_000;
+
 /** ServerEvent is one event of a stream of server-sent events. */
 export interface ServerEvent {
   name: string;
@@ -5,11 +10,31 @@ export interface ServerEvent {
   data: string;
 }
 
+/** stream asks for server-sent events, and gives them until the connection ends. */
+export async function* stream(path: string, headers: Record<string, string>, stop: AbortSignal): AsyncGenerator<ServerEvent> {
+  const dead = new AbortController();
+  let watchdog = 0;
+  const alive = () => {
+    clearTimeout(watchdog);
+    watchdog = window.setTimeout(() => dead.abort(), silence);
+  };
+  try {
+    alive();
+    const answer = await send(path, { headers: { Accept: "text/event-stream", ...headers }, signal: AbortSignal.any([stop, dead.signal]) });
+    if (answer.body) yield* events(answer.body, alive);
+  } catch (err) {
+    if (dead.signal.aborted) throw new Error("The control plane has said nothing for 40 s.");
+    throw err;
+  } finally {
+    clearTimeout(watchdog);
+  }
+}
+
 /**
  * events reads a stream as the HTML standard says, in which a line may end with CR, LF or both.
  * onData is called for each piece that arrives, comments included.
  */
-export async function* events(body: ReadableStream<Uint8Array>, onData: () => void): AsyncGenerator<ServerEvent> {
+async function* events(body: ReadableStream<Uint8Array>, onData: () => void): AsyncGenerator<ServerEvent> {
   const reader = body.getReader();
   const decoder = new TextDecoder();
   let rest = "";

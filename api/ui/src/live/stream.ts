@@ -1,11 +1,9 @@
 import { batch } from "@preact/signals";
-import { ApiError, message, query, send } from "../api/client";
+import { ApiError, message, query } from "../api/client";
 import type { Bookmark, Change, Problem } from "../api/types";
 import { apply, clear, connection, loaded } from "./store";
-import { events } from "./sse";
+import { stream } from "./sse";
 
-/** silence is longer than two of the server's pings: a connection that says nothing is dead. */
-const silence = 40_000;
 /** gather is how long changes are collected before they are shown. */
 const gather = 60;
 const slowest = 10_000;
@@ -50,23 +48,10 @@ export async function follow(stop: AbortSignal): Promise<void> {
 
 /** once reads one connection to its end. */
 async function once(from: Bookmark | undefined, stop: AbortSignal, marked: (b: Bookmark) => void): Promise<"ended" | "expired"> {
-  const cut = new AbortController();
-  const onStop = () => cut.abort();
-  stop.addEventListener("abort", onStop);
-  let watchdog = 0;
-  const restart = () => {
-    clearTimeout(watchdog);
-    watchdog = window.setTimeout(() => cut.abort(), silence);
-  };
+  const path = `/system/watch${query({ kind: ["federation", "cluster", "event"], epoch: from?.epoch })}`;
   const changes = new Gathered(from === undefined);
   try {
-    restart();
-    const answer = await send(
-      `/system/watch${query({ kind: ["federation", "cluster", "event"], epoch: from?.epoch })}`,
-      { headers: { Accept: "text/event-stream", ...(from ? { "Last-Event-ID": String(from.revision) } : {}) }, signal: cut.signal },
-    );
-    if (!answer.body) return "ended";
-    for await (const e of events(answer.body, restart)) {
+    for await (const e of stream(path, from ? { "Last-Event-ID": String(from.revision) } : {}, stop)) {
       if (e.name === "change") changes.add(JSON.parse(e.data) as Change);
       else if (e.name === "bookmark") {
         changes.whole();
@@ -78,14 +63,8 @@ async function once(from: Bookmark | undefined, stop: AbortSignal, marked: (b: B
       }
     }
     return "ended";
-  } catch (err) {
-    if (cut.signal.aborted && !stop.aborted) throw new Error("The control plane has said nothing for 40 s.");
-    throw err;
   } finally {
     changes.flush();
-    clearTimeout(watchdog);
-    stop.removeEventListener("abort", onStop);
-    cut.abort();
   }
 }
 
