@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -94,8 +93,7 @@ func reachable(t target) bool {
 	if err != nil {
 		return false
 	}
-	ip := net.ParseIP(u.Hostname())
-	return u.Scheme == "https" && t.sslVerify || u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	return u.Scheme == "https" && t.sslVerify || outbound.Loopback(u.Hostname())
 }
 
 // run invokes a service; instead is why that is not done on a stream. Every error is a

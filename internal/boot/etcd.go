@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/internal/outbound"
 	"github.com/oscarfed/oscarfed/internal/pki"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/access"
@@ -51,7 +52,7 @@ type embeddedEtcd struct {
 // reach it.
 func (e embeddedEtcd) guarded() bool {
 	host, _, err := net.SplitHostPort(e.server.ListenClient)
-	return e.auth || err == nil && !loopbackHost(host)
+	return e.auth || err == nil && !outbound.Loopback(host)
 }
 
 // start runs the server and, where authentication is enabled, sets up its users.
@@ -189,11 +190,6 @@ func reachable(endpoint string) string {
 func anyAddress(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "" || ip != nil && ip.IsUnspecified()
-}
-
-func loopbackHost(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // leasePurpose names the secret that the leases of clusters are marked with.

@@ -8,10 +8,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/oscarfed/oscarfed/internal/outbound"
 )
 
 // CheckIssuer refuses an issuer on the way to which tokens could be read or forged.
@@ -20,17 +21,10 @@ func CheckIssuer(issuer string) error {
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return fmt.Errorf("issuer %q is not a URL such as https://login.example.org/realms/science", issuer)
 	}
-	if !Private(u) {
+	if !outbound.Private(u) {
 		return fmt.Errorf("issuer %q must be reached by https", issuer)
 	}
 	return nil
-}
-
-// Private says whether nobody can read a request to u on its way: it goes by https, or to this machine.
-func Private(u *url.URL) bool {
-	ip := net.ParseIP(u.Hostname())
-	local := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
-	return u.Scheme == "https" || u.Scheme == "http" && local
 }
 
 // MaxAnswer bounds what is read of an issuer's answer, in bytes.

@@ -1,5 +1,5 @@
-// Package outbound owns how HTTP connections to others are made: to OSCARs, issuers,
-// endpoints and control planes.
+// Package outbound owns how HTTP connections to OSCARs, issuers, endpoints and control planes are
+// made, and which of them cannot be read on their way.
 package outbound
 
 import (

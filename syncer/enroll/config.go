@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/url"
 	"path/filepath"
 	"time"
@@ -103,15 +102,10 @@ func CheckURL(text string) error {
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return errors.New("the control plane's address is a URL such as https://federation.example.org:8080")
-	case u.Scheme == "https", u.Scheme == "http" && loopback(u.Hostname()):
+	case outbound.Private(u):
 		return nil
 	case u.Scheme == "http":
 		return fmt.Errorf("the control plane's address %s is plain HTTP beyond this machine: everybody on the way could join in this cluster's place; use https", u.Redacted())
 	}
 	return fmt.Errorf("the control plane's address %s is not https", u.Redacted())
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -225,8 +224,7 @@ func private(address string) bool {
 	if err != nil || u.Host == "" || u.User != nil {
 		return false
 	}
-	ip := net.ParseIP(u.Hostname())
-	return u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
+	return outbound.Private(u)
 }
 
 // shown is an endpoint without its secrets, as messages show it.

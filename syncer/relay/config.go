@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -72,15 +71,10 @@ func (c Config) base() (string, error) {
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return "", errors.New("relay: the control plane's address is a URL such as https://federation.example.org:8080")
-	case u.Scheme == "https", u.Scheme == "http" && loopback(u.Hostname()):
+	case outbound.Private(u):
 		return strings.TrimRight(c.ControlPlane, "/"), nil
 	}
 	return "", fmt.Errorf("relay: the control plane's address %s is not https", u.Redacted())
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func (c Config) tls() (*tls.Config, error) {

@@ -302,7 +302,7 @@ func (s *Issuers) discover(ctx context.Context, iss Issuer) (endpoints, error) {
 		at.style = oauth2.AuthStyleInHeader
 	}
 	for _, endpoint := range []string{at.token, at.revocation} {
-		if u, err := url.Parse(endpoint); endpoint != "" && (err != nil || !openid.Private(u)) {
+		if u, err := url.Parse(endpoint); endpoint != "" && (err != nil || !outbound.Private(u)) {
 			return endpoints{}, fmt.Errorf("issuer %s: its endpoint %q is not reached by https", iss.URL, endpoint)
 		}
 	}

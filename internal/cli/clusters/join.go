@@ -7,7 +7,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"strings"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 	"github.com/oscarfed/oscarfed/internal/cli/settings"
+	"github.com/oscarfed/oscarfed/internal/outbound"
 )
 
 type clusterJoinCmd struct {
@@ -184,8 +184,7 @@ func joinable(endpoint string) error {
 	if err != nil || u.Host == "" {
 		return exit.Usagef("--control-plane must be a URL such as https://federation.example.org:8080")
 	}
-	ip := net.ParseIP(u.Hostname())
-	if u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()) {
+	if outbound.Private(u) {
 		return nil
 	}
 	return exit.Usagef("no syncer sends its token to %s, which is not https; give the API's address with --control-plane", endpoint)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
+	"github.com/oscarfed/oscarfed/internal/outbound"
 )
 
 // webhookCmd prints how a MinIO is told to send its events to the control plane. It does
@@ -155,7 +155,7 @@ func webhookNotes(base *url.URL, ca string, c *webhookCmd, s *oscar.Service) []s
 	} else {
 		notes = append(notes, "The token goes in the clear: use https, but on one machine.")
 	}
-	if ip := net.ParseIP(base.Hostname()); base.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
+	if outbound.Loopback(base.Hostname()) {
 		notes = append(notes, "This address is that of your own machine: --url says how MinIO reaches the control plane.")
 	}
 	return append(notes, "OSCAR puts its own notification back when it makes the bucket anew: run the commands about events again then.")

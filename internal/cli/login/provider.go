@@ -77,7 +77,7 @@ func discover(ctx context.Context, issuer, clientID string, now func() time.Time
 // private says whether nobody can read on its way what is sent to an address.
 func private(address string) bool {
 	u, err := url.Parse(address)
-	return err == nil && u.Host != "" && u.User == nil && openid.Private(u)
+	return err == nil && u.Host != "" && u.User == nil && outbound.Private(u)
 }
 
 // Scope replaces the scopes that are asked for.
