@@ -10,6 +10,7 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/events"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/controlplane/watch"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/test/await"
@@ -137,6 +138,23 @@ func TestJobsAreCounted(t *testing.T) {
 		}
 		if _, err := w.Stats.Stats(t.Context(), identity.Caller{Subject: "eve"}, j.GroupID); err == nil {
 			t.Error("a stranger counts the jobs of a federation")
+		}
+		// An end is counted once, though its report is taken into the record after it.
+		for _, state := range whole()[3:] {
+			p.says(j.ID, 1, state)
+		}
+		w.becomes(j.ID, func(j *jobs.Job) bool { return j.State == record.JobSucceeded })
+		<-time.After(25 * time.Second)
+		synctest.Wait()
+		started, succeeded := 0, 0
+		if got, err = w.Stats.Stats(t.Context(), admin, ""); err != nil {
+			t.Fatal(err)
+		}
+		for i := range got.Series.Started {
+			started, succeeded = started+got.Series.Started[i], succeeded+got.Series.Succeeded[i]
+		}
+		if started != 1 || succeeded != 1 {
+			t.Errorf("%d were started, %d have succeeded", started, succeeded)
 		}
 	})
 }

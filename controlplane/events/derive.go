@@ -48,7 +48,7 @@ func derive(v *view.View, news *view.Changes, now time.Time) []*happened {
 	for _, r := range news.Records.Observed {
 		d.replica(r)
 	}
-	for _, m := range news.JobMoves {
+	for _, m := range news.JobMoves() {
 		d.job(m)
 	}
 	return d.out

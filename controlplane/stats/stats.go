@@ -57,13 +57,14 @@ func (c *Controller) Run(ctx context.Context) error {
 
 // observe notes the jobs that have another state.
 func (c *Controller) observe(_ *view.View, news *view.Changes) {
-	if len(news.JobMoves) == 0 {
+	moves := news.JobMoves()
+	if len(moves) == 0 {
 		return
 	}
 	now := c.cfg.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, m := range news.JobMoves {
+	for _, m := range moves {
 		c.all.take(m, now)
 		if s := c.seriesOf(m.Job.Owner); s != nil {
 			s.take(m, now)

@@ -21,9 +21,8 @@ type Changes struct {
 	Readings []string
 	// Meta is set when the meta record was written.
 	Meta *record.Meta
-	// What follows are records with what they held before, and jobs whose state is another one.
-	Records  Records
-	JobMoves []JobMove
+	// Records are those that were replaced, with what they held before.
+	Records Records
 	// Corrupt are errors of records that cannot be read, and Strange the words of a newer
 	// version, by the key of their record.
 	Corrupt []error
@@ -32,6 +31,9 @@ type Changes struct {
 	// federations had before.
 	shown    map[string]bool
 	formerly []string
+	// moves has the jobs whose state was touched, and moved their ids in that order.
+	moves map[string]JobMove
+	moved []string
 }
 
 // Replaced is one record that was written or deleted: what it holds and what it held, as far as
@@ -60,6 +62,30 @@ type JobMove struct {
 	From, To record.JobState
 }
 
+// JobMoves lists the jobs whose state is another one than before the refresh. A transaction that
+// takes a report into its job touches the state twice, and may not move it.
+func (c *Changes) JobMoves() (out []JobMove) {
+	for _, id := range c.moved {
+		if m := c.moves[id]; m.From != m.To {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// move notes that a job has another state.
+func (c *Changes) move(j *record.Job, from, to record.JobState) {
+	if from == "" || from == to {
+		return
+	}
+	if before, ok := c.moves[j.Job]; ok {
+		from = before.From
+	} else {
+		c.moved = append(c.moved, j.Job)
+	}
+	c.moves[j.Job] = JobMove{Job: j, From: from, To: to}
+}
+
 func newChanges() *Changes {
-	return &Changes{Federations: map[string]bool{}, Clusters: map[string]bool{}, Jobs: map[string]bool{}, Freed: map[string]bool{}, Strange: map[string]string{}, shown: map[string]bool{}}
+	return &Changes{Federations: map[string]bool{}, Clusters: map[string]bool{}, Jobs: map[string]bool{}, Freed: map[string]bool{}, Strange: map[string]string{}, shown: map[string]bool{}, moves: map[string]JobMove{}}
 }

@@ -85,7 +85,7 @@ func (v *View) applyJob(ref record.Ref, kv store.KV, exists bool) {
 		id := AttemptID{ref.Name, ref.AttemptOf()}
 		j := x.ByID.m[ref.Name].whole // no report speaks of a job that waits
 		was := v.untally(j)
-		defer func() { v.moved(j, was, v.tally(j)) }()
+		defer func() { v.news.move(j, was, v.tally(j)) }()
 		set(v, v.node(ref.Cluster).Reports.m, id, kv, exists)
 		r := v.node(ref.Cluster).Reports.m[id].Rec
 		x.Found.mark(ref.Name, foundAt{ref.Cluster, id.Attempt}, r != nil && r.Found)
@@ -113,7 +113,7 @@ func (v *View) putJob(id string, slot jobSlot) {
 	x := &v.Jobs
 	old, now := x.ByID.m[id].get().Rec, slot.get().Rec
 	was := v.untally(old)
-	defer func() { v.moved(cmp.Or(now, old), was, v.tally(now)) }()
+	defer func() { v.news.move(cmp.Or(now, old), was, v.tally(now)) }()
 	if old != nil {
 		x.count(old, -1)
 		if now == nil || now.Federation != old.Federation {

@@ -129,10 +129,3 @@ func tallyOf(all Table[string, Tally], key string) Tally {
 	}
 	return t
 }
-
-// moved notes that a job has another state.
-func (v *View) moved(j *record.Job, from, to record.JobState) {
-	if from != "" && from != to {
-		v.news.JobMoves = append(v.news.JobMoves, JobMove{Job: j, From: from, To: to})
-	}
-}
