@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/request"
@@ -41,7 +42,7 @@ func TestTheAuditIsExportedWhole(t *testing.T) {
 		_, stop := startStoppable(t, w.store, w.identity, export)
 		w.mustCreate()
 		entries := func() int {
-			_, list := w.audited(request.AuditQuery{Limit: request.MaxAuditPage})
+			_, list := w.audited(request.AuditQuery{Limit: v1.MaxPage})
 			return len(list)
 		}
 		w.eventually(func() bool { _, v := exported(); return v.Lines == entries() })

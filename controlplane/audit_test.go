@@ -231,7 +231,7 @@ func TestAClusterDoesNotWashOutTheAudit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		before, _ := w.audited(request.AuditQuery{Limit: request.MaxAuditPage})
+		before, _ := w.audited(request.AuditQuery{Limit: v1.MaxPage})
 		for cluster, n := range map[string]int{"a": 300, "b": 300} { // a holds it
 			for range n {
 				w.put(record.ReadingKey(cluster, uuid.Must(uuid.NewV7()).String()),
@@ -242,7 +242,7 @@ func TestAClusterDoesNotWashOutTheAudit(t *testing.T) {
 			w.eventually(func() bool { return len(w.keys(record.ReadingsPrefix(cluster))) == 0 })
 		}
 		w.eventually(func() bool { return len(w.keys(record.AuditPrefix)) <= 40 })
-		_, left := w.audited(request.AuditQuery{Limit: request.MaxAuditPage})
+		_, left := w.audited(request.AuditQuery{Limit: v1.MaxPage})
 		others, readings := 0, map[string]int{}
 		for _, e := range left {
 			if e.Action == string(record.ActionReadToken) {

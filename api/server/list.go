@@ -11,6 +11,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/api/server/respond"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/listing"
 )
 
@@ -53,8 +54,8 @@ func (p *params) limit() int {
 		return 0
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > listing.MaxLimit {
-		p.violate("?limit", oscar.RuleQuantity, respond.Cut(text, 40), fmt.Sprintf("give a number from 1 to %d", listing.MaxLimit))
+	if err != nil || n < 1 || n > v1.MaxPage {
+		p.violate("?limit", oscar.RuleQuantity, respond.Cut(text, 40), fmt.Sprintf("give a number from 1 to %d", v1.MaxPage))
 		return 0
 	}
 	return n

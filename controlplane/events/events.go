@@ -1,7 +1,6 @@
 package events
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,12 +14,10 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/listing"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store"
 )
-
-// MaxPage is the most events that one answer has.
-const MaxPage = 1000
 
 // Config of a Controller.
 type Config struct {
@@ -88,7 +85,7 @@ type Query struct {
 	Federation, ClusterID, Owner string
 	// Since is the time after which they happened.
 	Since time.Time
-	// Limit is how many at most; 0 means 100, more than MaxPage are not given.
+	// Limit is how many at most; 0 means 100, more than v1.MaxPage are not given.
 	Limit int
 	// Continue is the id of an event: only those before it are given.
 	Continue string
@@ -110,7 +107,7 @@ func (c *Controller) List(ctx context.Context, caller identity.Caller, q Query) 
 	if err := c.cfg.Gate.Fresh(ctx); err != nil {
 		return nil, "", err
 	}
-	limit := min(cmp.Or(max(q.Limit, 0), 100), MaxPage)
+	limit := listing.Limit(q.Limit)
 	out = &v1.SystemEvents{Events: []v1.SystemEvent{}}
 	c.read(func(v *view.View, l *log) {
 		out.Revision, out.Epoch, out.Since = v.Revision, v.Epoch(), v1.Time{Time: l.knownSince(v, caller)}

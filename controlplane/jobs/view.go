@@ -11,6 +11,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/delegation"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/listing"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -54,9 +55,6 @@ type Job struct {
 	Replayed bool
 }
 
-// MaxPage is the most jobs that one answer has.
-const MaxPage = 1000
-
 // Query says which jobs are asked for. Empty fields match everything.
 type Query struct {
 	// Federation is a uid or a group_id; Service is the one that received it, and ClusterID the
@@ -66,7 +64,7 @@ type Query struct {
 	States []State
 	// Before is the id of a job: only those that were accepted before are given.
 	Before string
-	// Limit is how many at most; 0 means 100, more than MaxPage are not given.
+	// Limit is how many at most; 0 means 100, more than v1.MaxPage are not given.
 	Limit int
 }
 
@@ -139,7 +137,7 @@ func (c *Controller) List(ctx context.Context, caller identity.Caller, q Query) 
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, false, err
 	}
-	limit := min(cmp.Or(max(q.Limit, 0), 100), MaxPage)
+	limit := listing.Limit(q.Limit)
 	jobs = []Job{}
 	c.state.Read(func(v *view.View) {
 		for id := range view.NewestOf(q.lists(v, caller)) {

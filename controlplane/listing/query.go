@@ -1,15 +1,18 @@
 package listing
 
 import (
+	"cmp"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 )
 
-// MaxLimit is the most entries that one page has.
-const MaxLimit = 1000
+// Limit is how many entries a page of jobs, events or the audit has, when so many are asked for: 100
+// without a number.
+func Limit(asked int) int { return min(cmp.Or(max(asked, 0), 100), v1.MaxPage) }
 
 // Query is what a caller asks of a list. Empty fields match everything.
 type Query struct {

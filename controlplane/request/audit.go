@@ -18,9 +18,6 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// MaxAuditPage is the most entries that one answer has.
-const MaxAuditPage = 1000
-
 // maxAuditDetail bounds the sentence of an entry, in bytes.
 const maxAuditDetail = 300
 
@@ -94,7 +91,7 @@ func EntryOfStep(old record.Federation, d decide.Decision) *record.Audit {
 type AuditQuery struct {
 	// Before is the id of an entry: only older entries are listed.
 	Before string
-	// Limit is how many at most; 0 means 100, more than MaxAuditPage are not given.
+	// Limit is how many at most; 0 means 100, more than v1.MaxPage are not given.
 	Limit int
 	// Continue is the token of the page before; empty for the first one.
 	Continue string
@@ -124,11 +121,7 @@ func (c *Controller) Audit(ctx context.Context, caller identity.Caller, q AuditQ
 		}
 		q.Before = at.After[0]
 	}
-	limit := q.Limit
-	if limit <= 0 {
-		limit = 100
-	}
-	limit = min(limit, MaxAuditPage)
+	limit := listing.Limit(q.Limit)
 	before := ""
 	if q.Before != "" {
 		before = record.AuditKey(q.Before)

@@ -49,9 +49,6 @@ func List(a *command.App) *cobra.Command {
 	return cmd
 }
 
-// maxJobPage is how many jobs one request may ask for.
-const maxJobPage = 1000
-
 func (c *jobListCmd) Run(ctx context.Context, a *command.App) error {
 	if c.Limit < 1 {
 		return exit.Usagef("--limit must be more than 0")
@@ -66,7 +63,7 @@ func (c *jobListCmd) Run(ctx context.Context, a *command.App) error {
 	}
 	list := []v1.Job{}
 	for len(list) < c.Limit {
-		q.Limit = min(c.Limit-len(list), maxJobPage)
+		q.Limit = min(c.Limit-len(list), v1.MaxPage)
 		page, err := api.Jobs(ctx, q)
 		if err != nil {
 			return err
