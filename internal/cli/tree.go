@@ -25,6 +25,7 @@ func tree(a *command.App) []*cobra.Command {
 			services.Apply(a),
 			services.Plan(a),
 			services.Diff(a),
+			services.Edit(a),
 			getParent(
 				services.GetFederations(a), services.GetReplicas(a), services.GetServices(a), services.GetDeleted(a),
 				clusters.GetAudit(a), clusters.Get(a), clusters.GetCapacity(a), account.GetUsage(a)),
