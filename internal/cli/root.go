@@ -40,6 +40,8 @@ func newRoot(a *command.App, more []Command) *cobra.Command {
 	root.SetFlagErrorFunc(command.FlagError)
 	root.PersistentFlags().BoolVar(&a.NoHeaders, "no-headers", false, "Print tables without their head.")
 	addGlobalFlags(root, &a.Flags)
+	command.PersistentFlagsOf(root).Text(&a.Color, "color", "", command.ColorAuto, "WHEN", "Colours for states: auto (on a terminal, unless NO_COLOR is set), always or never.")
+	_ = root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions([]string{command.ColorAuto, command.ColorAlways, command.ColorNever}, cobra.ShellCompDirectiveNoFileComp))
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	prepare(a, root)
@@ -113,6 +115,9 @@ func settleConfiguration(a *command.App, _ *pflag.FlagSet) (err error) {
 // settle merges flags, environment and configuration file.
 func settle(a *command.App, flags *pflag.FlagSet) (err error) {
 	if err := command.TakeEnvironment(flags, os.Getenv); err != nil {
+		return err
+	}
+	if err := a.CheckColor(); err != nil {
 		return err
 	}
 	a.Connection, a.Form, err = a.Flags.Resolve()

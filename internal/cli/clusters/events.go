@@ -76,7 +76,7 @@ func (c *eventsCmd) Run(ctx context.Context, a *command.App) error {
 		if e.Event == nil || len(c.Kinds) > 0 && !slices.Contains(c.Kinds, e.Event.Kind) {
 			return nil
 		}
-		return eventTable([]v1.SystemEvent{*e.Event}).WithoutHead().Write(a.Stdout)
+		return eventTable([]v1.SystemEvent{*e.Event}).WithoutHead().Write(a.Stdout, a.Style())
 	})
 }
 

@@ -3,8 +3,6 @@ package command
 import (
 	"fmt"
 	"io"
-	"os"
-	"strconv"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
@@ -25,6 +23,8 @@ type App struct {
 	Wide, NoHeaders bool
 	Connection      settings.Connection
 	Now             func() time.Time
+	// Color is auto, always or never.
+	Color string
 	// Running is set when the command line was understood: an error before it is one of usage.
 	Running bool
 	// Status is that of a command of another package.
@@ -62,11 +62,7 @@ func (a *App) PrintTable(t *output.Table) error {
 	if a.NoHeaders {
 		t = t.WithoutHead()
 	}
-	width := 0
-	if IsTerminal(a.Stdout) && !a.Wide {
-		width = TerminalWidth()
-	}
-	return t.WriteWithin(a.Stdout, width)
+	return t.Write(a.Stdout, a.Style())
 }
 
 // Encode writes a result for programs.
@@ -84,31 +80,6 @@ func (a *App) Encode(v any) error {
 // Sayf writes a line that is no result: progress, a warning.
 func (a *App) Sayf(format string, args ...any) {
 	fmt.Fprintln(a.Stderr, output.Printable(fmt.Sprintf(format, args...)))
-}
-
-// IsTerminalInput says whether a person types what r reads.
-func IsTerminalInput(r io.Reader) bool {
-	f, ok := r.(*os.File)
-	return ok && IsTerminal(f)
-}
-
-// IsTerminal says whether w is a terminal.
-func IsTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok || os.Getenv("TERM") == "dumb" {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
-
-// TerminalWidth is what COLUMNS says, else 80.
-func TerminalWidth() int {
-	width, err := strconv.Atoi(os.Getenv("COLUMNS"))
-	if err != nil || width < 20 {
-		return 80
-	}
-	return width
 }
 
 // OfConfiguration marks commands that change the configuration file, which may be wrong as it is.

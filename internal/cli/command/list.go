@@ -71,7 +71,7 @@ func watchList[T any](ctx context.Context, a *App, list []T, read func() ([]T, e
 	if a.Form != output.FormTable {
 		return exit.Usagef("-w prints a table; leave -o out")
 	}
-	rows := output.NewRowLog(a.Stdout)
+	rows := output.NewRowLog(a.Stdout, a.Style())
 	shown := map[string]bool{}
 	for first := true; ; first = false {
 		t := table(list)

@@ -17,7 +17,7 @@ import (
 
 // Describe adds how many jobs of a federation there are, by state. A control
 // plane that is older than jobs has none.
-func Describe(ctx context.Context, w io.Writer, api *client.Client, f *v1.Federation) error {
+func Describe(ctx context.Context, w io.Writer, style output.Style, api *client.Client, f *v1.Federation) error {
 	page, err := api.Jobs(ctx, client.JobQuery{GroupID: f.UID, Limit: 1, Counts: true})
 	if err != nil && exit.StatusOf(err) == exit.NotFound {
 		return nil
@@ -35,7 +35,7 @@ func Describe(ctx context.Context, w io.Writer, api *client.Client, f *v1.Federa
 	for _, state := range statesInOrder(page.Counts) {
 		t.Row(state, strconv.Itoa(page.Counts[state]))
 	}
-	return t.Write(w)
+	return t.Write(w, style)
 }
 
 // statesInOrder lists states as a job passes through them, then those that are not known.

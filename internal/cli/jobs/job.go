@@ -123,7 +123,7 @@ func showJob(a *command.App, j *v1.Job) error {
 	if a.Form != output.FormTable {
 		return output.Encode(a.Stdout, a.Form, j)
 	}
-	if err := jobFacts(j, a.Now()).Write(a.Stdout); err != nil {
+	if err := jobFacts(j, a.Now()).Write(a.Stdout, a.Style().Unbounded()); err != nil {
 		return err
 	}
 	if len(j.Attempts) == 0 {
@@ -132,7 +132,7 @@ func showJob(a *command.App, j *v1.Job) error {
 	if _, err := fmt.Fprintln(a.Stdout, "\nEarlier attempts"); err != nil {
 		return err
 	}
-	return earlierAttempts(j).Write(a.Stdout)
+	return earlierAttempts(j).Write(a.Stdout, a.Style())
 }
 
 func jobFacts(j *v1.Job, now time.Time) *output.Table {

@@ -97,7 +97,7 @@ func jobRow(j *v1.Job, now time.Time) []string {
 
 // watchJobs prints a row, or a document, for each change of a job.
 func watchJobs(ctx context.Context, a *command.App, api *client.Client, q client.JobQuery) error {
-	rows := output.NewRowLog(a.Stdout)
+	rows := output.NewRowLog(a.Stdout, a.Style())
 	begun := false
 	shown := map[string]string{} // of each job, all but its age
 	err := api.WatchJobs(ctx, q, client.JobWatchOptions{

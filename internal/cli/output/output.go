@@ -1,11 +1,9 @@
 package output
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode"
 )
@@ -49,20 +47,11 @@ func (t *Table) Row(cells ...string) {
 }
 
 // Write writes the rows with their columns aligned.
-func (t *Table) Write(w io.Writer) error { return t.WriteWithin(w, 0) }
-
-// WriteWithin writes lines of at most so many characters; 0 is as many as they have.
-func (t *Table) WriteWithin(w io.Writer, width int) error {
-	var b bytes.Buffer
-	tw := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
+func (t *Table) Write(w io.Writer, style Style) error {
+	rows := NewRowLog(w, style)
+	rows.Fit(t.Rows...)
 	for _, row := range t.Rows {
-		fmt.Fprintln(tw, strings.Join(row, "\t"))
-	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	for line := range strings.Lines(b.String()) {
-		if _, err := fmt.Fprintln(w, Cut(strings.TrimRight(line, " \n"), width)); err != nil {
+		if err := rows.Write(row); err != nil {
 			return err
 		}
 	}

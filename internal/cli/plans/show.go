@@ -31,7 +31,7 @@ func Show(w io.Writer, p *v1.Plan) error {
 	for _, r := range p.Replicas {
 		t.Row(r.ClusterID, r.ServiceName, r.Action, voteText(r.Votes), strconv.FormatInt(r.DelayS, 10)+"s", strings.Join(r.Reasons, "; "))
 	}
-	if err := t.Write(w); err != nil {
+	if err := t.Write(w, output.Style{}); err != nil {
 		return err
 	}
 	for _, r := range p.Replicas {

@@ -56,14 +56,15 @@ func (c *describeCmd) Run(ctx context.Context, a *command.App) error {
 	if a.Form != output.FormTable {
 		return output.Encode(a.Stdout, a.Form, f)
 	}
+	style := a.Style().Unbounded()
 	var b strings.Builder
-	if err := describe(&b, f, a.Now()); err != nil {
+	if err := describe(&b, style, f, a.Now()); err != nil {
 		return err
 	}
-	if err := describeHeld(ctx, &b, api, f); err != nil {
+	if err := describeHeld(ctx, &b, style, api, f); err != nil {
 		return err
 	}
-	if err := jobs.Describe(ctx, &b, api, f); err != nil {
+	if err := jobs.Describe(ctx, &b, style, api, f); err != nil {
 		return err
 	}
 	_, err = io.WriteString(a.Stdout, b.String())
@@ -72,7 +73,7 @@ func (c *describeCmd) Run(ctx context.Context, a *command.App) error {
 
 // describe writes all that is known of a federation in sections; an empty one
 // is left out.
-func describe(w io.Writer, f *v1.Federation, now time.Time) error {
+func describe(w io.Writer, style output.Style, f *v1.Federation, now time.Time) error {
 	facts := &output.Table{}
 	facts.Row("Group", f.GroupID)
 	facts.Row("Uid", f.UID)
@@ -112,7 +113,7 @@ func describe(w io.Writer, f *v1.Federation, now time.Time) error {
 		if part.title != "" {
 			fmt.Fprintf(w, "\n%s\n", part.title)
 		}
-		if err := part.body.Write(w); err != nil {
+		if err := part.body.Write(w, style); err != nil {
 			return err
 		}
 	}

@@ -60,7 +60,7 @@ func (c *graphCmd) Run(ctx context.Context, a *command.App) error {
 	case "svg":
 		_, err = a.Stdout.Write([]byte(svg(f)))
 	default:
-		return graph(f).Write(a.Stdout)
+		return graph(f).Write(a.Stdout, a.Style().Unbounded())
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 // federationOver has n replicas a/s0, a/s1 ..., of which the first is the coordinator, and
@@ -54,7 +55,7 @@ func TestAMeshOf22IsOneLine(t *testing.T) {
 		"the wrong one is full": {federationOver(3, "", func(from, _ int) bool { return from == 1 }), "a/s0   ->   nobody       (coordinator)\na/s1   ->   a/s0, a/s2\na/s2   ->   nobody\n"},
 	} {
 		var b strings.Builder
-		if err := graph(tc.federation).Write(&b); err != nil {
+		if err := graph(tc.federation).Write(&b, output.Style{}); err != nil {
 			t.Fatal(err)
 		}
 		if b.String() != tc.want {
@@ -67,7 +68,7 @@ func TestAMeshOf22IsOneLine(t *testing.T) {
 func TestAnIrregularGraphHasShortLines(t *testing.T) {
 	f := federationOver(30, "", func(from, to int) bool { return from != 3 || to != 4 })
 	var b strings.Builder
-	if err := graph(f).Write(&b); err != nil {
+	if err := graph(f).Write(&b, output.Style{}); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")

@@ -42,15 +42,15 @@ func (s *source) read(ctx context.Context) (*v1.Federation, error) {
 type progress struct {
 	w    io.Writer
 	live bool
-	// width of the terminal in columns: a longer line would wrap and spoil the block.
-	width int
+	// style has the width of the terminal: a longer line would wrap and spoil the block.
+	style output.Style
 	// drawn is how many lines of the block stand on the terminal.
 	drawn int
 	shown map[string]string
 }
 
-func newProgress(w io.Writer, live bool) *progress {
-	return &progress{w: w, live: live, width: command.TerminalWidth(), shown: map[string]string{}}
+func newProgress(w io.Writer, live bool, style output.Style) *progress {
+	return &progress{w: w, live: live, style: style, shown: map[string]string{}}
 }
 
 // follow shows the state until ctx ends. A state that cannot be read is not
@@ -74,7 +74,7 @@ func (p *progress) follow(ctx context.Context, s source) {
 func showing(ctx context.Context, a *command.App, s source, act func() error) (*progress, error) {
 	following, stop := context.WithCancel(ctx)
 	defer stop()
-	p := newProgress(a.Stderr, command.IsTerminal(a.Stderr))
+	p := newProgress(a.Stderr, command.IsTerminal(a.Stderr), a.ProgressStyle())
 	var done sync.WaitGroup
 	done.Go(func() { p.follow(following, s) })
 	err := act()
@@ -85,7 +85,7 @@ func showing(ctx context.Context, a *command.App, s source, act func() error) (*
 
 // show draws one state.
 func (p *progress) show(f *v1.Federation) {
-	lines := make([]string, 0, len(f.Replicas))
+	lines := make([][2]string, 0, len(f.Replicas)) // each with the phase in it
 	for _, r := range deployed(f) {
 		name := r.ClusterID + "/" + r.ServiceName
 		state := r.Status.Phase
@@ -96,9 +96,9 @@ func (p *progress) show(f *v1.Federation) {
 			state += ": " + r.Status.Message
 		}
 		line := output.Printable(name + "  " + state)
-		lines = append(lines, line)
+		lines = append(lines, [2]string{line, r.Status.Phase})
 		if !p.live && p.shown[name] != state {
-			fmt.Fprintln(p.w, line)
+			fmt.Fprintln(p.w, p.coloured(line, r.Status.Phase))
 		}
 		p.shown[name] = state
 	}
@@ -111,8 +111,13 @@ func (p *progress) show(f *v1.Federation) {
 		fmt.Fprintf(&b, "\x1b[%dA\x1b[J", p.drawn)
 	}
 	for _, line := range lines {
-		b.WriteString(output.Cut(line, p.width-1) + "\n")
+		b.WriteString(p.coloured(output.Cut(line[0], p.style.Width-1), line[1]) + "\n")
 	}
 	p.drawn = len(lines)
 	fmt.Fprint(p.w, b.String())
+}
+
+// coloured is a line with its phase, which stands after two spaces, in colour.
+func (p *progress) coloured(line, phase string) string {
+	return strings.Replace(line, "  "+phase, "  "+p.style.State(phase), 1)
 }

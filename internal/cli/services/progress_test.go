@@ -23,7 +23,7 @@ func federation(phases ...string) *v1.Federation {
 
 func TestProgressInAPipeHasALineForEachChange(t *testing.T) {
 	var b bytes.Buffer
-	p := newProgress(&b, false)
+	p := newProgress(&b, false, output.Style{Width: 80})
 	for _, f := range []*v1.Federation{
 		federation("pending", "pending"), federation("pending", "pending"), federation("ready", "pending"), federation("ready", "ready"),
 	} {
@@ -42,9 +42,8 @@ func TestProgressInAPipeHasALineForEachChange(t *testing.T) {
 }
 
 func TestProgressOnATerminalRedrawsTheBlock(t *testing.T) {
-	t.Setenv("COLUMNS", "20")
 	var b bytes.Buffer
-	p := newProgress(&b, true)
+	p := newProgress(&b, true, output.Style{Width: 20})
 	p.show(federation("pending", "pending"))
 	p.show(federation("ready", "pending"))
 	first := "a/s  pending Why: …\nb/s  pending Why: …\n"

@@ -125,7 +125,7 @@ func showDifferences(ctx context.Context, a *command.App, api *client.Client) er
 	default:
 		facts.Row("Restored", "never")
 	}
-	if err := facts.Write(a.Stdout); err != nil {
+	if err := facts.Write(a.Stdout, a.Style().Unbounded()); err != nil {
 		return err
 	}
 	clusters := output.NewTable("CLUSTER", "COMPARED", "SYNCER")
@@ -144,18 +144,18 @@ func showDifferences(ctx context.Context, a *command.App, api *client.Client) er
 		clusters.Row(c.ClusterID, compared, syncer)
 	}
 	fmt.Fprintln(a.Stdout)
-	if err := clusters.Write(a.Stdout); err != nil {
+	if err := clusters.Write(a.Stdout, a.Style()); err != nil {
 		return err
 	}
 	if len(d.Differences) == 0 {
 		_, err := fmt.Fprintln(a.Stdout, "\nNothing is held.")
 		return err
 	}
-	return writeDifferences(a.Stdout, d.Differences)
+	return writeDifferences(a.Stdout, a.Style(), d.Differences)
 }
 
 // describeHeld adds what is held of one federation.
-func describeHeld(ctx context.Context, w io.Writer, api *client.Client, f *v1.Federation) error {
+func describeHeld(ctx context.Context, w io.Writer, style output.Style, api *client.Client, f *v1.Federation) error {
 	held := slices.ContainsFunc(deployed(f), func(r v1.Replica) bool { return r.Status.Reason == "AheadOfDesired" })
 	if !held {
 		return nil
@@ -168,12 +168,12 @@ func describeHeld(ctx context.Context, w io.Writer, api *client.Client, f *v1.Fe
 	if len(list) == 0 {
 		return nil
 	}
-	return writeDifferences(w, list)
+	return writeDifferences(w, style, list)
 }
 
-func writeDifferences(w io.Writer, list []v1.Difference) error {
+func writeDifferences(w io.Writer, style output.Style, list []v1.Difference) error {
 	fmt.Fprintln(w, "\nHeld (oscarfed resolve CLUSTER/SERVICE --keep cluster|store)")
-	return differenceTable(list, "").Write(w)
+	return differenceTable(list, "").Write(w, style)
 }
 
 // differenceTable shows differences with what each side does, or with what was decided.
