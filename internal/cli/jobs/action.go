@@ -13,12 +13,13 @@ import (
 
 type jobCancelCmd struct {
 	ID string
+	command.Asking
 }
 
 // Cancel is `oscarfed job cancel`.
 func Cancel(a *command.App) *cobra.Command {
 	var c jobCancelCmd
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:     "cancel JOB",
 		Short:   "Order the end of a job",
 		Example: "  oscarfed job cancel 01a1fda3-fc9e-70a6-b6c0-0c2c788607cf",
@@ -27,9 +28,14 @@ func Cancel(a *command.App) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
+	c.Asking.Flags(command.FlagsOf(cmd))
+	return cmd
 }
 
 func (c *jobCancelCmd) Run(ctx context.Context, a *command.App) error {
+	if err := c.Ask(a, "end job "+c.ID); err != nil {
+		return err
+	}
 	return actOnJob(ctx, a, func(api *client.Client) (*v1.Job, error) { return api.CancelJob(ctx, c.ID) })
 }
 

@@ -23,6 +23,7 @@ type resolveCmd struct {
 	Keep  string
 	All   bool
 	Kind  string
+	command.Asking
 }
 
 // Resolve is `oscarfed resolve`.
@@ -45,6 +46,7 @@ func Resolve(a *command.App) *cobra.Command {
 	f.BoolVarP(&c.All, "all", "", false, "All differences for which that side can be taken.")
 	f.Text(&c.Kind, "kind", "", "", "KIND", "With --all: only those of this kind (ahead, missing, orphan).")
 	f.Required("keep")
+	c.Asking.Flags(f)
 	return cmd
 }
 
@@ -62,6 +64,11 @@ func (c *resolveCmd) Run(ctx context.Context, a *command.App) error {
 	places := []string{c.Place}
 	if c.All {
 		if places, err = c.matching(ctx, api); err != nil {
+			return err
+		}
+	}
+	if len(places) > 0 {
+		if err := c.Ask(a, fmt.Sprintf("take the side of the %s for %s", c.Keep, strings.Join(places, ", "))); err != nil {
 			return err
 		}
 	}
