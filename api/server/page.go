@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"regexp"
 	"strings"
 	"time"
 
@@ -32,9 +33,24 @@ func pagePolicy(issuers []v1.LoginIssuer) string {
 			connect = append(connect, u.Scheme+"://"+u.Host)
 		}
 	}
-	return "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src " + strings.Join(connect, " ") +
+	return "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; frame-src 'self'; connect-src " + strings.Join(connect, " ") +
 		"; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 }
+
+// uploadPolicy lets the upload frame reach the one server that its address names, and nothing else.
+// The frame's origin is opaque, wherever it is opened: nothing of the page or of the API is in its
+// reach, and it knows no credentials, so that its address may be anybody's.
+func uploadPolicy(r *http.Request) string {
+	connect := "'none'"
+	if u, err := url.Parse(r.URL.Query().Get("to")); err == nil && (u.Scheme == "https" || u.Scheme == "http") && originHost.MatchString(u.Host) {
+		connect = u.Scheme + "://" + u.Host
+	}
+	return "sandbox allow-scripts; default-src 'none'; script-src 'self'; connect-src " + connect +
+		"; base-uri 'none'; form-action 'none'; frame-ancestors 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
+}
+
+// originHost is a host with or without a port: no wildcard, and nothing that ends a directive.
+var originHost = regexp.MustCompile(`^([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$`)
 
 // pageFile is one file of the page, ready to be sent.
 type pageFile struct {
@@ -59,7 +75,7 @@ func loadPage() (map[string]pageFile, error) {
 		hash := sha256.Sum256(body)
 		files[name] = pageFile{
 			body: body, compressed: compressed, kind: pageType(name), tag: hex.EncodeToString(hash[:12]),
-			forever: name != ui.Index && name != ui.Icon,
+			forever: name != ui.Index && name != ui.Icon && name != ui.Upload,
 		}
 	}
 	return files, nil
@@ -126,6 +142,13 @@ func (s *Server) servePage(w http.ResponseWriter, r *http.Request, name string) 
 	}
 	h := w.Header()
 	h.Set("Content-Security-Policy", pagePolicy(s.cfg.LoginIssuers))
+	switch {
+	case name == ui.Upload:
+		h.Set("Content-Security-Policy", uploadPolicy(r))
+	case file.forever:
+		// The frame, whose origin is opaque, loads its script as a foreign page would.
+		h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+	}
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Content-Type", file.kind)

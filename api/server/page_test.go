@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -126,5 +127,35 @@ func TestThePageMayCallItsIssuers(t *testing.T) {
 	policy := c.do("GET", "/ui", "", "Authorization", "").Header.Get("Content-Security-Policy")
 	if !strings.Contains(policy, "connect-src 'self' https://login.example.org:8443;") || strings.Contains(policy, "*") {
 		t.Errorf("the policy is %s", policy)
+	}
+}
+
+// TestTheUploadFrameReachesOneServer: its origin is opaque, and what stands in its address ends no directive.
+func TestTheUploadFrameReachesOneServer(t *testing.T) {
+	c := newClient(t, &fake{})
+	for to, connect := range map[string]string{
+		"https://minio.example.org:9000":      "https://minio.example.org:9000;",
+		"http://[::1]:9000":                   "http://[::1]:9000;",
+		"":                                    "'none';",
+		"*":                                   "'none';",
+		"https://*.example.org":               "'none';",
+		"https://a.example.org; script-src *": "'none';",
+		"https://a.example.org https://b.example.org":          "'none';",
+		"https://a.example.org,default-src *":                  "'none';",
+		"javascript://a.example.org":                           "'none';",
+		"https://user@a.example.org":                           "https://a.example.org;",
+		"https://a.example.org/path?query=; connect-src *#top": "https://a.example.org;",
+	} {
+		resp := c.do("GET", "/ui/upload.html?to="+url.QueryEscape(to), "", "Authorization", "")
+		policy := resp.Header.Get("Content-Security-Policy")
+		if resp.StatusCode != 200 || !strings.Contains(policy, "connect-src "+connect) || strings.Contains(policy, "*") {
+			t.Errorf("%q: %d %s", to, resp.StatusCode, policy)
+		}
+		if !strings.HasPrefix(policy, "sandbox allow-scripts;") || !strings.Contains(policy, "frame-ancestors 'self'") || resp.Header.Get("Cache-Control") != "no-cache" {
+			t.Errorf("%q: %v", to, resp.Header)
+		}
+	}
+	if policy := c.do("GET", "/ui", "", "Authorization", "").Header.Get("Content-Security-Policy"); !strings.Contains(policy, "connect-src 'self';") {
+		t.Errorf("the page itself: %s", policy)
 	}
 }

@@ -17,12 +17,18 @@ const result = await build({
   outdir: out, entryNames: "[name]-[hash]", chunkNames: "[name]-[hash]", assetNames: "[name]-[hash]",
   metafile: true, logLevel: "warning",
 });
-const made = Object.entries(result.metafile.outputs);
+// The upload frame has an opaque origin, which may load no module: a script of its own.
+const frame = await build({
+  entryPoints: { upload: "src/data/frame.ts" }, bundle: true, format: "iife", minify: true, target: ["es2022"], legalComments: "none",
+  outdir: out, entryNames: "[name]-[hash]", metafile: true, logLevel: "warning",
+});
+const made = [...Object.entries(result.metafile.outputs), ...Object.entries(frame.metafile.outputs)];
 const named = (entry) => basename(made.find(([, o]) => o.entryPoint === entry)[0]);
 const page = (await readFile("src/index.html", "utf8"))
   .replace("{{app}}", named("src/main.tsx"))
   .replace("{{style}}", named("src/style.css"));
 await writeFile(join(out, "index.html"), page);
+await writeFile(join(out, "upload.html"), (await readFile("src/data/frame.html", "utf8")).replace("{{frame}}", named("src/data/frame.ts")));
 await writeFile(join(out, "icon.svg"), await readFile("src/icon.svg"));
 
 let total = 0;

@@ -8,11 +8,12 @@ import (
 //go:embed dist
 var dist embed.FS
 
-// Index is the name of the page. Its name stays, while the names of the other files have the
-// hash of their content, but for Icon.
+// Names that stay; those of the other files have the hash of their content. Index is the page, and
+// Upload the frame in which it sends files to a MinIO.
 const (
-	Index = "index.html"
-	Icon  = "icon.svg"
+	Index  = "index.html"
+	Icon   = "icon.svg"
+	Upload = "upload.html"
 )
 
 // Files are the contents of the page and of what it loads, by name.

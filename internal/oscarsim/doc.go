@@ -13,9 +13,10 @@
 // kill left behind. Faults (see Fault) make it misbehave at run time. What another process may see and do is under
 // /_sim/ (see control.go), with the same Basic credentials.
 //
-// Its MinIO takes no connections, but for the health check when a test gives it an address (Config.MinIO).
+// Its MinIO takes no connections, but for the health check when a test gives it an address (Config.MinIO), and for
+// presigned links where a test serves Sim.Objects there.
 //
 // Left out: Kueue, Knative (POST /run is 404), exposed services, what quotas and metrics measure, KServe,
-// presigned URLs, the Manager's own log, changes through /system/federation and the dashboard: their paths answer 404, their keys are dropped. Jobs do not run by themselves:
+// the Manager's own log, changes through /system/federation and the dashboard: their paths answer 404, their keys are dropped. Jobs do not run by themselves:
 // they stay Pending until a test or /_sim/ says otherwise.
 package oscarsim

@@ -33,6 +33,8 @@ type bucket struct {
 type object struct {
 	size     int64
 	modified time.Time
+	// content is there of what came by a presigned link.
+	content []byte
 }
 
 // notification sends uploads below prefix to the webhook of a service. While that webhook is not registered it is

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -199,7 +198,7 @@ func (s *Sim) serviceMetrics(c *call) {
 	c.json(http.StatusOK, map[string]any{"service_name": name, "start": from, "end": to, "metrics": values})
 }
 
-// presign answers POST /system/buckets/:bucket/presign with a link that leads nowhere.
+// presign answers POST /system/buckets/:bucket/presign with a link to Objects.
 func (s *Sim) presign(c *call) {
 	var in struct {
 		Object    string `json:"object_key"`
@@ -229,10 +228,10 @@ func (s *Sim) presign(c *call) {
 	case !s.ownsBucket(c, bucket) && !s.minio.inPolicy("all_users_group", bucket):
 		c.text(http.StatusForbidden, fmt.Sprintf("User '%s' is not authorised to generate presigned URLs for bucket '%s'", c.user.Subject, bucket))
 	default:
-		link := url.URL{Scheme: "http", Host: "minio.sim", Path: "/" + bucket + "/" + object, RawQuery: fmt.Sprintf("X-Amz-Expires=%d", expires)}
+		until := c.came.UTC().Add(time.Duration(expires) * time.Second)
 		c.json(http.StatusOK, map[string]string{
-			"object_key": object, "operation": operation, "method": method, "url": link.String(),
-			"expires_at": c.came.UTC().Add(time.Duration(expires) * time.Second).Format(time.RFC3339),
+			"object_key": object, "operation": operation, "method": method, "url": s.presigned(method, bucket, object, until),
+			"expires_at": until.Format(time.RFC3339),
 		})
 	}
 }

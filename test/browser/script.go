@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/chromedp/cdproto/dom"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
@@ -99,4 +100,14 @@ func (b *Browser) Look(l Look) {
 func (b *Browser) Screenshot() []byte {
 	b.t.Helper()
 	return call(b, page.CaptureScreenshot, page.CaptureScreenshotParams{}).Data
+}
+
+// Choose gives a file of this machine to the first element of a selector, as the browser's own
+// dialog does.
+func (b *Browser) Choose(selector, file string) {
+	b.t.Helper()
+	b.Until(fmt.Sprintf("document.querySelector(%q)", selector))
+	root := call(b, dom.GetDocument, dom.GetDocumentParams{}).Root
+	found := call(b, dom.QuerySelector, dom.QuerySelectorParams{NodeID: root.NodeID, Selector: selector})
+	call(b, dom.SetFileInputFiles, dom.SetFileInputFilesParams{Files: []string{file}, NodeID: found.NodeID})
 }

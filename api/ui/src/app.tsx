@@ -13,10 +13,16 @@ import { connection, loaded } from "./live/store";
 import { follow } from "./live/stream";
 import { Overview } from "./overview/overview";
 import { Ago } from "./parts/time";
+import { lazy } from "./parts/lazy";
 import { Empty, Loading, Logo, Page } from "./parts/parts";
 import { route, to } from "./route";
 import { Login } from "./session/login";
 import { administrator, loggedIn, logOut, me } from "./session/session";
+
+const Create = lazy(async () => (await import("./create/create")).Create, "the form");
+const Change = lazy(async () => (await import("./create/create")).Change, "the form");
+const Data = lazy(async () => (await import("./data/data")).Data, "your buckets");
+const BucketView = lazy(async () => (await import("./data/bucket")).BucketView, "the bucket");
 
 interface View {
   name: string;
@@ -32,8 +38,12 @@ const views: View[] = [
   { name: "", menu: "Overview", shows: (p) => p.length === 0, view: Overview },
   { name: "federations", menu: "Federations", shows: (p) => p.length === 1, view: Federations },
   { name: "federations", shows: (p) => p.length === 2 || (p.length === 3 && p[2] === "definition"), view: ({ path }) => <FederationView key={path[1]} uid={path[1] ?? ""} tab={path[2] ?? ""} /> },
+  { name: "create", shows: (p) => p.length === 1, view: Create },
+  { name: "federations", shows: (p) => p.length === 3 && p[2] === "change", view: ({ path }) => <Change key={path[1]} uid={path[1] ?? ""} /> },
   { name: "jobs", menu: "Jobs", shows: (p) => p.length === 1, view: Jobs },
   { name: "jobs", shows: (p) => p.length === 2, view: ({ path }) => <JobView key={path[1]} id={path[1] ?? ""} /> },
+  { name: "data", menu: "Data", shows: (p) => p.length === 1, view: Data },
+  { name: "data", shows: (p) => p.length === 3, view: ({ path }) => <BucketView key={`${path[1]}/${path[2]}`} cluster={path[1] ?? ""} bucket={path[2] ?? ""} /> },
   { name: "clusters", menu: "Clusters", shows: (p) => p.length === 1, view: Clusters },
   { name: "clusters", shows: (p) => p.length === 2, view: ({ path }) => <ClusterView id={path[1] ?? ""} /> },
   { name: "audit", menu: "Audit", admin: true, shows: (p) => p.length === 1, view: Audit },

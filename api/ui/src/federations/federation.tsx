@@ -6,12 +6,14 @@ import { federations, name } from "../live/store";
 import { replicaTrouble } from "../live/trouble";
 import { count, plural } from "../parts/numbers";
 import { Card, Empty, Page, Tabs, useAction } from "../parts/parts";
-import { State, words } from "../parts/state";
+import { State } from "../parts/state";
 import { Ago } from "../parts/time";
 import { to } from "../route";
 import { at } from "./at";
 import { Delete } from "./delete";
 import { History } from "./history";
+import { AddMembers, RemoveMember } from "./members";
+import { Storage } from "./storage";
 
 const Graph = lazy(async () => (await import("./graph")).Graph);
 
@@ -59,6 +61,9 @@ function Summary({ f }: { f: Federation }) {
   );
 }
 
+/** over are the phases in which nothing can be changed. */
+const over = new Set(["aborted", "rolled_back", "rolling_back", "deleting"]);
+
 function Actions({ f }: { f: Federation }) {
   const action = useAction();
   const [deleting, setDeleting] = useState(false);
@@ -68,6 +73,7 @@ function Actions({ f }: { f: Federation }) {
   return (
     <>
       <button type="button" class={f.paused ? "button primary" : "button"} disabled={action.busy} onClick={() => pause(!f.paused)}>{f.paused ? "Resume" : "Pause"}</button>
+      {!over.has(f.phase) && <a class="button" href={to("federations", f.uid, "change")}>Change …</a>}
       {f.phase !== "deleting" && <button type="button" class="button danger" onClick={() => setDeleting(true)}>Delete …</button>}
       {action.error && <p class="note bad" role="alert">{action.error}</p>}
       {deleting && <Delete f={f} close={() => setDeleting(false)} />}
@@ -76,16 +82,19 @@ function Actions({ f }: { f: Federation }) {
 }
 
 function Members({ f }: { f: Federation }) {
+  const [adding, setAdding] = useState(false);
+  const [removing, setRemoving] = useState<Replica>();
+  const open = !over.has(f.phase);
   return (
     <>
       {f.replicas.length > 1 && <Card title="Who lists whom"><Graph f={f} /></Card>}
-      <Card title="Members" aside={count(f.replicas.length)} flush>
+      <Card title={`${plural(f.replicas.length, "member")}`} aside={open && <button type="button" class="button small" onClick={() => setAdding(true)}>Add members …</button>} flush>
         <div class="scroll" tabIndex={0} role="region" aria-label="Members">
           <table class="stack">
             <thead>
-              <tr><th scope="col" class="first">Cluster</th><th scope="col">State</th><th scope="col">Cause, and what to do</th><th scope="col">Lists</th><th scope="col">Generation</th><th scope="col">Since</th></tr>
+              <tr><th scope="col" class="first">Cluster</th><th scope="col">State</th><th scope="col">Cause, and what to do</th><th scope="col">Lists</th><th scope="col">Generation</th><th scope="col">Since</th>{open && <th scope="col"><span class="hidden">What can be done</span></th>}</tr>
             </thead>
-            <tbody>{[...f.replicas].sort((a, b) => rank(a) - rank(b)).map((r) => <MemberRow key={address(r)} f={f} r={r} />)}</tbody>
+            <tbody>{[...f.replicas].sort((a, b) => rank(a) - rank(b)).map((r) => <MemberRow key={address(r)} f={f} r={r} remove={open ? () => setRemoving(r) : undefined} />)}</tbody>
           </table>
         </div>
       </Card>
@@ -101,6 +110,8 @@ function Members({ f }: { f: Federation }) {
         </Card>
       )}
       <Storage f={f} />
+      {adding && <AddMembers f={f} close={() => setAdding(false)} />}
+      {removing && <RemoveMember key={address(removing)} f={f} r={removing} close={() => setRemoving(undefined)} />}
     </>
   );
 }
@@ -111,7 +122,7 @@ function rank(r: Replica): number {
   return tone === "bad" ? 0 : tone ? 1 : 2;
 }
 
-function MemberRow({ f, r }: { f: Federation; r: Replica }) {
+function MemberRow({ f, r, remove }: { f: Federation; r: Replica; remove: (() => void) | undefined }) {
   const self = address(r);
   const coordinator = self === address(f.coordinator);
   const lists = f.edges.filter(([from]) => from === self).length;
@@ -134,30 +145,7 @@ function MemberRow({ f, r }: { f: Federation; r: Replica }) {
       <td data-label="Lists">{count(lists)}</td>
       <td data-label="Generation" class="nowrap">{r.type === "endpoint" ? "–" : behind ? `${count(status.observed_generation)} of ${count(f.generation)}` : count(f.generation)}</td>
       <td data-label="Since" class="nowrap"><Ago at={status?.last_transition_time} /></td>
+      {remove && <td class="end">{!coordinator && <button type="button" class="button small" aria-label={`Remove ${self}`} onClick={remove}>Remove …</button>}</td>}
     </tr>
-  );
-}
-
-function Storage({ f }: { f: Federation }) {
-  const rows = f.replicas.flatMap((r) => [...(r.inputs ?? []).map((p) => ({ r, kind: "reads", p })), ...(r.outputs ?? []).map((p) => ({ r, kind: "writes", p }))]);
-  if (rows.length === 0) return null;
-  const where = new Map<string, { kind: string; path: string; clusters: string[] }>();
-  for (const { r, kind, p } of rows) {
-    const key = `${kind} ${p}`;
-    const entry = where.get(key) ?? { kind, path: p, clusters: [] };
-    entry.clusters.push(r.cluster_id);
-    where.set(key, entry);
-  }
-  return (
-    <Card title="Where inputs and outputs are">
-      <dl class="facts">
-        {[...where.values()].map((w) => (
-          <>
-            <dt>{words(w.kind)}</dt>
-            <dd><code>{w.path}</code> <span class="muted small">{w.clusters.length === f.replicas.length ? "every member" : w.clusters.length > 4 ? plural(w.clusters.length, "member") : w.clusters.join(", ")}</span></dd>
-          </>
-        ))}
-      </dl>
-    </Card>
   );
 }

@@ -19,7 +19,7 @@ export function Federations() {
   const limit = Math.max(page, Number(query.get("shown")) || 0);
   const shown = [...found].sort((a, b) => rankOf(a.phase) - rankOf(b.phase) || compare(name(a), name(b))).slice(0, limit);
   return (
-    <Page title="Federations">
+    <Page title="Federations" actions={<a class="button primary" href={to("create")}>Create a service</a>}>
       {all.length > 0 && (
         <div class="filters">
           <label class="search">
@@ -39,7 +39,7 @@ export function Federations() {
       <Card flush>
         {all.length === 0 ? (
           <Empty title="There is no federation that you may see.">
-            <p>Write a definition and apply it:</p>
+            <p><a href={to("create")}>Create a service</a>, or apply a definition that you have:</p>
             <pre class="command"><code>oscarfed apply -f service.yaml</code></pre>
           </Empty>
         ) : found.length === 0 ? <Empty title="No federation matches." /> : (

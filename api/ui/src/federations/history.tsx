@@ -7,7 +7,8 @@ import { count } from "../parts/numbers";
 import { Card, Copy, Dialog, Empty, Failure, Loading, useAction } from "../parts/parts";
 import { Ago } from "../parts/time";
 import { at } from "./at";
-import { compareLines, definitionText } from "./diff";
+import { definitionText } from "./diff";
+import { Diff } from "./difference";
 
 /** History shows the kept definitions, compares two of them, and goes back to an older one. */
 export function History({ f }: { f: Federation }) {
@@ -69,20 +70,5 @@ function Rollback({ f, to, lines, close }: { f: Federation; to: number; lines: C
         <button type="button" class="button primary" disabled={action.busy} onClick={go}>{action.busy ? "Rolling back …" : "Roll back"}</button>
       </div>
     </Dialog>
-  );
-}
-
-const signs = { same: " ", gone: "−", new: "+", skip: "" };
-const spoken = { same: "", gone: "removed: ", new: "added: ", skip: "" };
-
-function Diff({ before, after }: { before: string; after: string }) {
-  const lines = compareLines(before, after);
-  if (!lines.some((l) => l.kind === "gone" || l.kind === "new")) return <p class="muted pad">Nothing differs but secrets, which are not kept.</p>;
-  return (
-    <pre class="diff" tabIndex={0} aria-label="Differences">
-      {lines.map((l, i) => (
-        <span key={i} class={l.kind}>{l.kind === "skip" ? `${l.text} lines are the same` : <><span aria-hidden="true">{signs[l.kind]} </span><span class="hidden">{spoken[l.kind]}</span>{l.text}</>}{"\n"}</span>
-      ))}
-    </pre>
   );
 }

@@ -2,8 +2,8 @@ import type { FunctionComponent } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Failure, Loading } from "./parts";
 
-/** lazy loads a component when it is shown first: the graph is larger than all else. */
-export function lazy<P extends object>(load: () => Promise<FunctionComponent<P>>): FunctionComponent<P> {
+/** lazy loads a component when it is shown first: what few people need, or is larger than all else. */
+export function lazy<P extends object>(load: () => Promise<FunctionComponent<P>>, what = "the picture"): FunctionComponent<P> {
   let loaded: FunctionComponent<P> | undefined;
   return function Lazy(props: P) {
     const [View, setView] = useState<FunctionComponent<P> | undefined>(() => loaded);
@@ -16,6 +16,6 @@ export function lazy<P extends object>(load: () => Promise<FunctionComponent<P>>
       }, () => setFailed(true));
     }, [View]);
     if (failed) return <Failure error="A part of this page could not be loaded. Reload the page." />;
-    return View ? <View {...props} /> : <Loading what="the picture" />;
+    return View ? <View {...props} /> : <Loading what={what} />;
   };
 }

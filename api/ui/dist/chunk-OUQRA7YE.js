@@ -1,0 +1,1 @@
+function r(e){return e.url||`${e.cluster_id}/${e.service_name}`}function o(e){return e.replicas.filter(t=>t.type!=="endpoint")}var s=new Set(["succeeded","failed","cancelled","vanished","parked","returned"]);function a(e){return s.has(e.state)}function p(e){return"uid"in e}export{r as a,o as b,a as c,p as d};

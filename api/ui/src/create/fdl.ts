@@ -1,0 +1,274 @@
+import { isAlias, isMap, isPair, isScalar, isSeq, LineCounter, parseDocument, Scalar, type Document, type Node, type Pair, type YAMLMap } from "yaml";
+import { isText } from "./keys";
+
+/** Message is something to know of a line; path is that in the service, empty for the file. */
+export interface Message {
+  line: number;
+  path: string;
+  text: string;
+}
+
+/** Entry is one service of an FDL: node is its mapping, cluster the key above it. */
+interface Entry {
+  node: YAMLMap;
+  key: Pair | undefined;
+}
+
+/** Path of a value in a service. */
+export type Path = (string | number)[];
+
+const defaultCluster = "default-cluster";
+const mostNodes = 100_000;
+
+/**
+ * Fdl is an FDL as it was written. A change of one value changes its lines alone: comments, order
+ * and keys that nothing here knows stay.
+ */
+export class Fdl {
+  readonly errors: Message[];
+  private readonly doc: Document;
+  private readonly lines = new LineCounter();
+  private readonly entries: Entry[] = [];
+
+  constructor(readonly text: string) {
+    this.doc = parseDocument(text, { lineCounter: this.lines, prettyErrors: false, keepSourceTokens: false });
+    this.errors = this.doc.errors.map((e) => ({ line: this.lines.linePos(e.pos[0]).line, path: "", text: e.message }));
+    if (this.errors.length === 0) this.findServices();
+  }
+
+  /** readable says whether there is a service that a form can show. */
+  get readable(): boolean {
+    return this.errors.length === 0;
+  }
+
+  get services(): string[] {
+    return this.entries.map((_, i) => String(this.get(i, ["name"]) ?? "") || `Service ${i + 1}`);
+  }
+
+  private findServices(): void {
+    const missing = (node: unknown, text: string) => this.errors.push({ line: this.lineOf(node), path: "", text });
+    const root = this.doc.contents;
+    const functions = isMap(root) ? find(root, "functions")?.value : undefined;
+    const list = isMap(functions) ? find(functions, "oscar")?.value : undefined;
+    if (!isSeq(list)) {
+      missing(functions ?? root, "an FDL holds its services in a list: functions: {oscar: [...]}");
+      return;
+    }
+    for (const item of list.items) {
+      if (!isMap(item)) {
+        missing(item, "a service, or the id of a cluster with a service below it, belongs here");
+        continue;
+      }
+      const named = find(item, "name");
+      if (named && !isMap(named.value)) this.entries.push({ node: item, key: undefined });
+      else for (const pair of item.items) {
+        if (isMap(pair.value)) this.entries.push({ node: pair.value, key: pair });
+        else missing(pair.key, "a service belongs below the id of a cluster");
+      }
+    }
+    if (this.entries.length === 0 && this.errors.length === 0) missing(list, "the list functions.oscar is empty");
+  }
+
+  cluster(at: number): string {
+    const entry = this.entries[at];
+    const key = entry?.key && isScalar(entry.key.key) ? String(entry.key.key.value) : undefined;
+    const cluster = key ?? String(this.get(at, ["cluster_id"]) ?? "");
+    return cluster === defaultCluster ? "" : cluster;
+  }
+
+  /** get gives a value of a service as it would be sent. */
+  get(at: number, path: Path): unknown {
+    let node: unknown = this.entries[at]?.node;
+    for (const part of path) node = resolve(child(resolve(node, this.doc), part), this.doc);
+    return node === undefined ? undefined : plain(node, path, { doc: this.doc, left: mostNodes });
+  }
+
+  /** scriptFile is the path of a file that a script names: only on the machine of the file's author. */
+  scriptFile(at: number): string {
+    const node = child(this.entries[at]?.node, "script");
+    if (!isScalar(node) || typeof node.value !== "string" || node.value === "" || node.value.includes("\n")) return "";
+    return node.type === Scalar.BLOCK_LITERAL || node.type === Scalar.BLOCK_FOLDED ? "" : node.value;
+  }
+
+  /** service is what is sent of one: with the storage and clusters of the whole file. */
+  service(at: number): Record<string, unknown> {
+    const entry = this.entries[at];
+    const left = { doc: this.doc, left: mostNodes };
+    const service = plain(entry?.node, [], left) as Record<string, unknown>;
+    const cluster = this.cluster(at);
+    for (const key of Object.keys(service)) if (key.toLowerCase() === "cluster_id") delete service[key];
+    if (cluster) service.cluster_id = cluster;
+    for (const key of ["storage_providers", "clusters"]) {
+      const common = plain(child(this.doc.contents, key), [key], left);
+      if (isObject(common)) service[key] = merge(common, service[key], key === "clusters" ? 1 : 2);
+    }
+    return service;
+  }
+
+  /** with gives the FDL with another value; undefined takes the key away. */
+  with(at: number, path: Path, value: unknown): Fdl {
+    const next = new Fdl(this.text);
+    const entry = next.entries[at];
+    if (!entry) return this;
+    next.change(entry, path, value);
+    return new Fdl(next.doc.toString({ lineWidth: 0 }));
+  }
+
+  /** withCluster gives the FDL with the service on another cluster. */
+  withCluster(at: number, cluster: string): Fdl {
+    const entry = this.entries[at];
+    if (!entry?.key) return this.with(at, ["cluster_id"], cluster || undefined);
+    const next = new Fdl(this.text);
+    const key = next.entries[at]?.key?.key;
+    if (isScalar(key)) key.value = cluster || defaultCluster;
+    return new Fdl(next.doc.toString({ lineWidth: 0 }));
+  }
+
+  private change(entry: Entry, path: Path, value: unknown): void {
+    let parent: unknown = entry.node;
+    for (const [i, part] of path.slice(0, -1).entries()) {
+      let next = child(parent, part);
+      if (!isMap(next) && !isSeq(next)) {
+        if (value === undefined) return;
+        const made = this.doc.createNode(typeof path[i + 1] === "number" ? [] : {}) as Node;
+        put(parent, part, made, this.doc);
+        next = made;
+      }
+      if (isMap(next) || isSeq(next)) next.flow = false;
+      parent = next;
+    }
+    const last = path.at(-1) ?? "";
+    if (value === undefined) {
+      if (isMap(parent)) {
+        const pair = find(parent, String(last));
+        if (pair) parent.delete(pair.key);
+      } else if (isSeq(parent)) parent.delete(last);
+      return;
+    }
+    const present = child(parent, last);
+    if (isScalar(present) && !isObject(value) && !Array.isArray(value)) {
+      present.value = value;
+      const style = styleOf(last, value) ?? (present.type?.startsWith("BLOCK") ? Scalar.PLAIN : present.type);
+      if (style) present.type = style;
+      return;
+    }
+    const node = this.doc.createNode(value) as Node;
+    const style = styleOf(last, value);
+    if (isScalar(node) && style) node.type = style;
+    put(parent, last, node, this.doc);
+  }
+
+  /** at gives the line of a path of a violation, or of what of it is there. */
+  lineAt(index: number, path: string): number {
+    const parts = parsePath(path);
+    const entry = this.entries[index];
+    let found = deepest(entry?.node, parts);
+    if (!found && (parts[0] === "storage_providers" || parts[0] === "clusters")) found = deepest(this.doc.contents, parts);
+    return this.lineOf(found ?? entry?.key?.key ?? entry?.node);
+  }
+
+  private lineOf(node: unknown): number {
+    const range = (node as Node | undefined)?.range;
+    return range ? this.lines.linePos(range[0]).line : 1;
+  }
+}
+
+/** write makes the FDL of one service, for somebody to change. */
+export function write(service: Record<string, unknown>): string {
+  const { cluster_id: cluster, token: _, ...rest } = service;
+  const doc = parseDocument("functions:\n  oscar: []\n");
+  const item = doc.createNode({ [String(cluster || defaultCluster)]: rest }) as YAMLMap;
+  doc.setIn(["functions", "oscar"], doc.createNode([item]));
+  const script = doc.getIn(["functions", "oscar", 0, String(cluster || defaultCluster), "script"], true);
+  if (isScalar(script) && script.value) script.type = Scalar.BLOCK_LITERAL;
+  return doc.toString({ lineWidth: 0 });
+}
+
+function styleOf(key: string | number, value: unknown): Scalar.Type | undefined {
+  return typeof value === "string" && value !== "" && (key === "script" || value.includes("\n")) ? Scalar.BLOCK_LITERAL : undefined;
+}
+
+function put(parent: unknown, key: string | number, node: Node, doc: Document): void {
+  if (isSeq(parent)) {
+    if (typeof key === "number" && key < parent.items.length) parent.items[key] = node;
+    else parent.items.push(node);
+  } else if (isMap(parent)) {
+    const pair = find(parent, String(key));
+    if (pair) pair.value = node;
+    else parent.items.push(doc.createPair(key, node));
+  }
+}
+
+/** find gives the pair of a key, which OSCAR knows in any case. */
+function find(map: unknown, key: string): Pair | undefined {
+  if (!isMap(map)) return undefined;
+  const named = (p: Pair) => (isScalar(p.key) ? String(p.key.value) : "");
+  return map.items.find((p) => named(p) === key) ?? map.items.find((p) => named(p).toLowerCase() === key.toLowerCase());
+}
+
+function child(node: unknown, part: string | number): unknown {
+  if (isSeq(node)) return node.items[Number(part)];
+  return find(node, String(part))?.value ?? undefined;
+}
+
+function resolve(node: unknown, doc: Document): unknown {
+  return isAlias(node) ? node.resolve(doc) : node;
+}
+
+/** deepest is the node of a path, or of the part of it that is there: a key where there is one. */
+function deepest(node: unknown, parts: string[]): unknown {
+  let found: unknown;
+  for (const part of parts) {
+    if (isSeq(node)) found = node = node.items[Number(part)] ?? node;
+    else {
+      const pair = find(node, part);
+      if (!pair) break;
+      found = pair.key;
+      node = pair.value;
+    }
+  }
+  return isPair(found) ? found.key : found;
+}
+
+/** parsePath takes a[0].b["c d"] apart. */
+function parsePath(path: string): string[] {
+  return [...path.matchAll(/\["((?:[^"\\]|\\.)*)"\]|\[(\d+)\]|([^.[\]]+)/g)].map((m) => m[1] ?? m[2] ?? m[3] ?? "");
+}
+
+interface Left {
+  doc: Document;
+  /** left is how many nodes may follow: aliases multiply. */
+  left: number;
+}
+
+/** plain is a node as JSON: where a text is wanted, a number or a word stays as it was written. */
+function plain(given: unknown, path: Path, left: Left): unknown {
+  if (left.left-- <= 0) throw new Error("The FDL has too many aliases.");
+  const node = resolve(given, left.doc);
+  if (isMap(node)) {
+    const out: Record<string, unknown> = {};
+    for (const p of node.items) {
+      const key = isScalar(p.key) ? String(p.key.value) : String(p.key);
+      Object.defineProperty(out, key, { value: plain(p.value, [...path, key], left), enumerable: true, configurable: true, writable: true });
+    }
+    return out;
+  }
+  if (isSeq(node)) return node.items.map((item, i) => plain(item, [...path, i], left));
+  if (!isScalar(node)) return null;
+  const value = node.value;
+  if (value === null || value === undefined || typeof value === "string") return value ?? null;
+  if (isText(path)) return node.source ?? String(value);
+  return typeof value === "number" || typeof value === "boolean" ? value : String(value);
+}
+
+function isObject(v: unknown): v is Record<string, unknown> {
+  return typeof v === "object" && v !== null && !Array.isArray(v);
+}
+
+/** merge gives common with what own has of it; depth is how many levels of keys count. */
+function merge(common: Record<string, unknown>, own: unknown, depth: number): Record<string, unknown> {
+  if (!isObject(own)) return common;
+  const out = { ...common, ...own };
+  if (depth > 1) for (const key of Object.keys(own)) if (isObject(common[key])) out[key] = merge(common[key], own[key], depth - 1);
+  return out;
+}

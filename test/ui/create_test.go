@@ -1,0 +1,253 @@
+package ui_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/oscarfed/oscarfed/test/browser"
+	"github.com/oscarfed/oscarfed/test/world"
+)
+
+// look writes pictures of what is shown into the folder LOOK, for somebody who works on a view.
+func (s *site) look(name string) {
+	s.t.Helper()
+	dir := os.Getenv("LOOK")
+	if dir == "" {
+		return
+	}
+	for suffix, l := range map[string]browser.Look{
+		"": {Width: 1360, Height: 1300}, "-dark": {Width: 1360, Height: 1300, Dark: true}, "-phone": {Width: 390, Height: 1900},
+	} {
+		s.Look(l)
+		s.Eval("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))", nil)
+		if err := os.WriteFile(filepath.Join(dir, name+suffix+".png"), s.Screenshot(), 0o600); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	s.Look(browser.Look{Width: 1360, Height: 860})
+}
+
+// pick checks the box of a cluster, or takes the check away.
+func (s *site) pick(cluster string) {
+	s.t.Helper()
+	box := fmt.Sprintf(`[...document.querySelectorAll('.picks label')].find((e) => e.querySelector('bdi').textContent === %q)?.querySelector('input')`, cluster)
+	s.Until(box)
+	s.Eval(box+".click()", nil)
+}
+
+// focused waits until an element has the focus, which changes nothing in the document.
+func (s *site) focused(selector string) {
+	s.t.Helper()
+	s.Eval(fmt.Sprintf("new Promise((done) => { const ask = () => document.activeElement?.matches(%q) ? done(0) : requestAnimationFrame(ask); ask(); })", selector), nil)
+}
+
+const fdlArea = "textarea[aria-label=FDL]"
+
+func (s *site) fdl() string {
+	s.t.Helper()
+	var text string
+	s.Eval(fmt.Sprintf("document.querySelector(%q).value", fdlArea), &text)
+	return text
+}
+
+// TestAServiceIsCreatedByTheForm becomes ready, is broken at one of its OSCARs, and is repaired.
+func TestAServiceIsCreatedByTheForm(t *testing.T) {
+	w := world.New(t, world.Options{Names: []string{"grayify"}, Sim: world.QuickJobs})
+	s := open(t, w)
+	s.admin()
+	s.goTo("/federations", "Federations")
+	s.Click("Create a service")
+	s.Until("document.querySelector('.definition')")
+	s.accessible("create")
+	s.narrow("create")
+	s.look("create-0")
+
+	// What is not valid is told at its line.
+	s.Fill("#f-image", "ghcr.io/grycap/imagemagick:1")
+	s.Fill("#f-cpu", "much")
+	s.Click("Show the plan")
+	s.Until("document.querySelector('#cpu-error') && document.querySelector('#name-error') && document.querySelectorAll('.editor-mark.bad').length === 2")
+	s.focused(".messages[role=alert]")
+	s.accessible("create with errors")
+	s.look("create-errors")
+	var selected string
+	s.Eval(`[...document.querySelectorAll('.messages li')].find((e) => e.textContent.includes('cpu')).querySelector('button').click()`, nil)
+	s.focused(fdlArea)
+	s.Eval("(() => { const a = document.activeElement; return a.value.slice(a.selectionStart, a.selectionEnd) })()", &selected)
+	if strings.TrimSpace(selected) != `cpu: "much"` {
+		t.Errorf("the line is %q", selected)
+	}
+
+	// Both sides say the same; a comment and a key that nobody knows stay.
+	s.Fill("#f-cpu", "0.1")
+	s.Fill("#f-name", "grayify")
+	s.Fill("#f-cluster", "oscar-cluster-a")
+	text := strings.Replace(s.fdl(), "memory: 512Mi", "memory: 256Mi # enough\n        memry: 1Gi", 1)
+	s.Fill(fdlArea, text)
+	s.Until("document.querySelector('#f-memory').value === '256Mi'")
+	s.pick("oscar-cluster-b")
+	s.pick("oscar-cluster-c")
+	text = s.fdl()
+	for _, part := range []string{"- oscar-cluster-a:", "memory: 256Mi # enough", "memry: 1Gi", "topology: star", "cluster_id: oscar-cluster-c"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("the FDL has no %s: %s", part, text)
+		}
+	}
+	s.Fill(fdlArea, text+"\n  - nothing: [")
+	s.shows("The FDL cannot be read")
+	s.Until("document.querySelector('fieldset.bare').disabled")
+	s.accessible("an FDL that cannot be read")
+	s.Fill(fdlArea, text)
+
+	s.Click("Show the plan")
+	s.Until("document.querySelectorAll('.plan li').length === 3")
+	s.shows(`did you mean "memory"?`)
+	s.accessible("plan")
+	s.narrow("plan")
+	s.look("create-plan")
+	s.Click("Create it")
+	s.shows("grayify is ready")
+	s.shows("3 of 3 replicas ready")
+	s.accessible("created")
+	s.look("create-ready")
+	s.Click("Open the federation")
+	s.Until("document.querySelector('.summary .state.ok')")
+
+	// One is broken where it stands, and put back.
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, w.Cluster("oscar-cluster-b").URL+"/system/services/grayify", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.SetBasicAuth(world.User, world.Password)
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := answer.Body.Close(); err != nil || answer.StatusCode >= 300 {
+		t.Fatalf("%d %v", answer.StatusCode, err)
+	}
+	s.goTo("/", "Overview")
+	s.Until("[...document.querySelectorAll('.row-text')].some((e) => e.textContent === 'the service is as desired again')")
+	w.Eventually("it stands again", func() bool {
+		_, ok := w.Cluster("oscar-cluster-b").Sim.Service("grayify")
+		return ok
+	})
+	s.shows("Nothing is wrong")
+}
+
+// TestAChangeOfSomebodyElseIsNotOverwritten is refused with what it would undo.
+func TestAChangeOfSomebodyElseIsNotOverwritten(t *testing.T) {
+	w := world.New(t, world.Options{Names: []string{"grayify"}, Sim: world.QuickJobs})
+	if status, _, body := w.Do("POST", "/system/services", definition("ghcr.io/grycap/imagemagick:1")); status != 201 {
+		t.Fatalf("%d %s", status, body)
+	}
+	s := open(t, w)
+	s.admin()
+	s.goTo("/federations", "Federations")
+	s.Click("grayify")
+	s.Click("Change …")
+	s.Until("document.querySelector('#f-image')?.value === 'ghcr.io/grycap/imagemagick:1'")
+	s.accessible("change")
+	s.Fill("#f-memory", "512Mi")
+	s.Click("Show the plan")
+	s.Until("document.querySelector('.planned .diff .new')?.textContent.includes('memory: 512Mi')")
+	s.look("change-plan")
+	s.accessible("the plan of a change")
+
+	if status, _, body := w.Do("PUT", "/system/services", definition("ghcr.io/grycap/imagemagick:2")); status >= 300 {
+		t.Fatalf("%d %s", status, body)
+	}
+	s.shows("Generation 2 was made meanwhile")
+	s.Until("document.querySelector('.diff .new')?.textContent.includes('imagemagick:2')")
+	s.Click("Change it")
+	s.shows("Nothing of yours was written")
+	s.accessible("a conflict")
+	s.look("change-conflict")
+	s.Click("Drop mine, begin with theirs")
+	s.Until("document.querySelector('#f-image').value === 'ghcr.io/grycap/imagemagick:2'")
+	s.Fill("#f-memory", "512Mi")
+	s.pick("oscar-cluster-c")
+	s.Click("Show the plan")
+	s.Until("[...document.querySelectorAll('.plan .state')].some((e) => e.textContent === 'Remove')")
+	s.Click("Change it")
+	s.shows("grayify is ready")
+	s.Click("Open the federation")
+	s.shows("Generation 3")
+	var images int
+	s.Eval("document.querySelectorAll('main img').length + (document.title === 'hacked' ? 1 : 0)", &images)
+	if images != 0 {
+		t.Error("what a definition says became markup")
+	}
+}
+
+// TestACreationWhoseAnswerIsLost is sent again with its key, and made once.
+func TestACreationWhoseAnswerIsLost(t *testing.T) {
+	lost := newOutage()
+	answers := make(chan struct{}, 1)
+	w := world.New(t, world.Options{Names: []string{"grayify"}, Sim: world.QuickJobs, Middleware: func(next http.Handler) http.Handler {
+		inner := lost.middleware(next)
+		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost && r.URL.Path == "/system/services" && r.UserAgent() != "" {
+				select {
+				case <-answers:
+					// It is carried out, and nobody learns of it.
+					next.ServeHTTP(&unheard{header: http.Header{}}, r)
+					lost.begin()
+					panic(http.ErrAbortHandler)
+				default:
+				}
+			}
+			inner.ServeHTTP(rw, r)
+		})
+	}})
+	s := open(t, w)
+	s.admin()
+	s.goTo("/create", "Create a service")
+	s.Until("document.querySelector('.definition')")
+	s.Fill(fdlArea, "functions:\n  oscar:\n  - oscar-cluster-a:\n      name: grayify\n      image: ghcr.io/grycap/imagemagick\n      cpu: 0.1\n      script: |\n        true\n")
+	s.Click("Show the plan")
+	s.Until("document.querySelectorAll('.plan li').length === 1")
+	answers <- struct{}{}
+	s.Click("Create it")
+	s.shows("whatever arrived is done once")
+	s.accessible("an answer that is lost")
+	lost.end()
+	s.shows("grayify is ready")
+	if f := world.Must(w.Client.Federations(t.Context()))(t); len(f) != 1 || f[0].Generation != 1 {
+		t.Errorf("there are %+v", f)
+	}
+}
+
+// unheard is an answer that reaches nobody.
+type unheard struct{ header http.Header }
+
+func (u *unheard) Header() http.Header         { return u.header }
+func (u *unheard) Write(b []byte) (int, error) { return len(b), nil }
+func (u *unheard) WriteHeader(int)             {}
+
+// TestARefusedCreationSaysWhy names the cluster and its reason, and the definition is still there.
+func TestARefusedCreationSaysWhy(t *testing.T) {
+	w := world.New(t, world.Options{Names: []string{"grayify"}, Sim: world.QuickJobs})
+	if err := w.Cluster("oscar-cluster-b").Sim.PutService(`{"name":"grayify","image":"i","script":"s","cpu":"0.1","memory":"64Mi"}`); err != nil {
+		t.Log(err)
+	}
+	s := open(t, w)
+	s.admin()
+	s.goTo("/create", "Create a service")
+	s.Until("document.querySelector('.definition')")
+	s.Fill("#f-name", "grayify")
+	s.Fill("#f-image", "i")
+	s.Fill("#f-cluster", "oscar-cluster-a")
+	s.pick("oscar-cluster-b")
+	s.Click("Show the plan")
+	s.Click("Create it")
+	s.shows("grayify was not created")
+	s.accessible("a refused creation")
+	s.look("create-refused")
+	s.Click("Change the definition")
+	s.Until("document.querySelector('#f-name').value === 'grayify'")
+}
