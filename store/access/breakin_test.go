@@ -18,6 +18,7 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3election/v3electionpb"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
 	"github.com/oscarfed/oscarfed/store/access"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -350,7 +351,7 @@ func TestBreakIn(t *testing.T) {
 }
 
 // raw is a plain client of etcd.
-func raw(t *testing.T, g *guarded, user string) *clientv3.Client {
+func raw(t *testing.T, g *guarded, user string, options ...grpc.DialOption) *clientv3.Client {
 	t.Helper()
 	certFile, keyFile := g.authority.Issue(user)
 	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
@@ -367,7 +368,8 @@ func raw(t *testing.T, g *guarded, user string) *clientv3.Client {
 	}
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{g.reached(user)}, DialTimeout: 5 * time.Second, Logger: zap.NewNop(), // it tells of each refusal
-		TLS: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool, Certificates: []tls.Certificate{cert}},
+		DialOptions: options,
+		TLS:         &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool, Certificates: []tls.Certificate{cert}},
 	})
 	if err != nil {
 		t.Fatal(err)

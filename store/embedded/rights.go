@@ -88,8 +88,13 @@ func (r *rights) of(user string) (words string, on bool) {
 	return out.String(), true
 }
 
-// Known implements guard.Etcd.
+// Known implements guard.Etcd. Without a guard, etcd itself says what its users may read, if there
+// are any.
 func (s *Server) Known(_ context.Context, user string) bool {
+	if s.gate == nil {
+		users := s.rights.users.Load()
+		return users != nil && !(*users).IsAuthEnabled()
+	}
 	words, on := s.rights.of(user)
 	return on && words != ""
 }
@@ -108,13 +113,17 @@ func (s *Server) LeaseKeys(ctx context.Context, _ string, id int64) ([]string, e
 }
 
 // Part implements guard.Etcd.
-func (s *Server) Part(ctx context.Context, key string) (*pb.RangeResponse, error) {
+func (s *Server) Part(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
 	if err := s.server.LinearizableReadNotify(ctx); err != nil {
 		return nil, status.Errorf(codes.Unavailable, "etcd cannot be read now: %v", err)
 	}
-	got, err := s.server.KV().Range(ctx, []byte(key), nil, mvcc.RangeOptions{})
+	got, err := s.server.KV().Range(ctx, r.Key, nil, mvcc.RangeOptions{CountOnly: r.CountOnly})
 	if err != nil {
 		return nil, status.Errorf(codes.Unavailable, "etcd cannot be read now: %v", err)
 	}
-	return &pb.RangeResponse{Header: &pb.ResponseHeader{Revision: got.Rev}, Kvs: got.KVs, Count: int64(len(got.KVs))}, nil
+	count := len(got.KVs)
+	if r.CountOnly {
+		count = got.Count
+	}
+	return &pb.RangeResponse{Header: &pb.ResponseHeader{Revision: got.Rev}, Kvs: got.KVs, Count: int64(count)}, nil
 }

@@ -29,9 +29,9 @@ type Server struct {
 	release  func()
 	once     sync.Once
 	watcher  sync.WaitGroup
-	// gate and rights are nil unless the server is guarded.
+	// gate is nil unless the server is guarded.
 	gate   *guard.Gate
-	rights *rights
+	rights rights
 }
 
 // Start runs a member and waits until it is ready to answer. ctx bounds only the
@@ -70,10 +70,8 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		s.release()
 		return nil, fmt.Errorf("start etcd in %s on %s: %w", cfg.Dir, cfg.ListenClient, err)
 	}
-	if s.gate != nil {
-		users := s.server.AuthStore()
-		s.rights.users.Store(&users)
-	}
+	users := s.server.AuthStore()
+	s.rights.users.Store(&users)
 	if err := s.ready(ctx); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("etcd in %s: %w", cfg.Dir, err)
@@ -92,7 +90,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 func (s *Server) options(cfg Config) ([]grpc.ServerOption, error) {
 	out := []grpc.ServerOption{guard.Drain(s.closing), grpc.ConnectionTimeout(handshake.Timeout)}
 	if !cfg.Guarded {
-		return out, nil
+		return append(out, guard.New(guard.Config{Etcd: s, Logger: cfg.Logger}).SharingOptions()...), nil
 	}
 	info := cfg.tlsInfo()
 	conf, err := info.ServerConfig()
@@ -103,7 +101,6 @@ func (s *Server) options(cfg Config) ([]grpc.ServerOption, error) {
 		Etcd: s, Trusted: append([]string{rootUser}, cfg.Trusted...), LeaseKey: cfg.LeaseKey,
 		OnLease: cfg.OnLease, OnRefusal: cfg.OnRefusal, Logger: cfg.Logger,
 	})
-	s.rights = &rights{}
 	s.gate = limits.NewGate(conf, s.rights.admit)
 	return slices.Concat(out, s.gate.ServerOptions(), limits.ServerOptions()), nil
 }

@@ -148,13 +148,13 @@ func (g *Gateway) LeaseKeys(ctx context.Context, user string, id int64) ([]strin
 }
 
 // Part implements guard.Etcd: the control plane's user may read it.
-func (g *Gateway) Part(ctx context.Context, key string) (*pb.RangeResponse, error) {
+func (g *Gateway) Part(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
 	client, err := g.pool.as(access.ControlPlane)
 	if err != nil {
 		return nil, unavailable()
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	resp, err := pb.NewKVClient(client.ActiveConnection()).Range(ctx, &pb.RangeRequest{Key: []byte(key)})
+	resp, err := pb.NewKVClient(client.ActiveConnection()).Range(ctx, r)
 	return resp, told(err)
 }

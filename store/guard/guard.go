@@ -23,8 +23,9 @@ type Etcd interface {
 	Known(ctx context.Context, user string) bool
 	// LeaseKeys are the keys that end with a lease.
 	LeaseKeys(ctx context.Context, user string, id int64) ([]string, error)
-	// Part reads one part of a definition, which no user has a right in etcd to.
-	Part(ctx context.Context, key string) (*pb.RangeResponse, error)
+	// Part reads one part of a definition, which no user has a right in etcd to. The request
+	// has a key, and may be for the count alone.
+	Part(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error)
 }
 
 // Config of a guard.
@@ -49,6 +50,7 @@ type Guard struct {
 	cfg Config
 	// building has a place for each byte of answers that are built.
 	building *semaphore.Weighted
+	shared   shared
 
 	mu sync.Mutex
 	// users that were seen. Only names that the authority has signed come in, so there are no more
@@ -82,7 +84,21 @@ func New(cfg Config) *Guard {
 func (g *Guard) ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.InTapHandle(g.tap), grpc.ChainUnaryInterceptor(g.unary), grpc.ChainStreamInterceptor(g.stream),
+		grpc.ForceServerCodecV2(newCodec()),
 	}
+}
+
+// SharingOptions put the guard into a server that has no limits, for what its readers share.
+func (g *Guard) SharingOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(g.share), grpc.ForceServerCodecV2(newCodec())}
+}
+
+func (g *Guard) share(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	name := UserOf(ctx)
+	if r, ok := req.(*pb.RangeRequest); ok && isPart(r) && g.cfg.Etcd.Known(ctx, name) {
+		return (&call{Guard: g, user: g.userOf(name)}).part(ctx, r)
+	}
+	return next(ctx, req)
 }
 
 // serves says whether a call is for untrusted users: it is what a syncer needs. Everything else of
@@ -148,10 +164,16 @@ func (g *Guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 		return nil, err
 	}
 	resp, err := c.do(ctx, req)
-	if m, ok := resp.(proto.Message); ok && err == nil {
+	if err != nil {
+		return nil, err
+	}
+	switch m := resp.(type) {
+	case *sharedAnswer:
+		c.conn.queue(m.size())
+	case proto.Message:
 		c.conn.queue(proto.Size(m))
 	}
-	return resp, err
+	return resp, nil
 }
 
 func (c *call) do(ctx context.Context, req any) (any, error) {

@@ -100,16 +100,6 @@ func isPart(r *pb.RangeRequest) bool {
 	return ref.Kind == record.KindPart && record.IsPartName(ref.Rest) && proto.Equal(r, &pb.RangeRequest{Key: r.Key})
 }
 
-// part answers with a part, for which the user's right is that it knows its name.
-func (c *call) part(ctx context.Context, r *pb.RangeRequest) (any, error) {
-	release, err := c.build(ctx, 2*maxValue)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	return c.cfg.Etcd.Part(ctx, string(r.Key))
-}
-
 // put passes on a write of one key.
 func (c *call) put(ctx context.Context, r *pb.PutRequest) (any, error) {
 	if err := c.mayAttach(ctx, r); err != nil {
