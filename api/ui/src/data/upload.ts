@@ -1,4 +1,8 @@
+import { bytes } from "../parts/numbers";
 import type { Link } from "./objects";
+
+/** mostBytes is how much of a file is held in memory while it is sent. */
+const mostBytes = 1 << 30;
 
 /** Told is what the frame tells of an upload. */
 export type Told = { sent: number } | { done: number } | { failed: true };
@@ -7,13 +11,16 @@ export type Told = { sent: number } | { done: number } | { failed: true };
  * upload sends a file to a MinIO from a frame that has nothing of this page: its origin is opaque,
  * it knows no credentials, and its policy lets it reach that one server. This page may reach none.
  */
-export function upload(link: Link, file: File, progress: (sent: number) => void, stop: AbortSignal): Promise<void> {
+export async function upload(link: Link, file: File, progress: (sent: number) => void, stop: AbortSignal): Promise<void> {
+  if (file.size > mostBytes) throw new Error(`It is larger than ${bytes(mostBytes)}, the most that a page can send. Use oscar-cli.`);
+  // The frame is a process of its own, which may not read this machine's files.
+  const content = await file.arrayBuffer();
   const frame = document.createElement("iframe");
   frame.hidden = true;
   frame.title = "Upload";
   frame.setAttribute("sandbox", "allow-scripts");
   frame.src = `/ui/upload.html?to=${encodeURIComponent(link.url.origin)}`;
-  return new Promise<void>((done, fail) => {
+  await new Promise<void>((done, fail) => {
     const { port1, port2 } = new MessageChannel();
     stop.addEventListener("abort", () => fail(new Error("The upload was stopped.")), { once: true });
     port1.onmessage = (e: MessageEvent<Told>) => {
@@ -26,7 +33,7 @@ export function upload(link: Link, file: File, progress: (sent: number) => void,
     frame.addEventListener("error", () => fail(new Error("The upload could not begin.")), { once: true });
     frame.addEventListener("load", () => {
       // The target's origin is opaque, so that it has no name but *; the frame is our own.
-      frame.contentWindow?.postMessage({ url: link.url.href, headers: link.headers, file }, "*", [port2]);
+      frame.contentWindow?.postMessage({ url: link.url.href, headers: link.headers, content }, "*", [port2, content]);
     }, { once: true });
     document.body.append(frame);
   }).finally(() => frame.remove());

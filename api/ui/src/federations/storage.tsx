@@ -1,3 +1,5 @@
+import { useEffect } from "preact/hooks";
+import { usePoll } from "../api/poll";
 import { services, type Federation } from "../api/types";
 import { clusters } from "../live/store";
 import { plural } from "../parts/numbers";
@@ -10,8 +12,14 @@ interface Place {
   clusters: string[];
 }
 
-/** Storage says where inputs and outputs are, with the buckets that the reader can open. */
+/** Storage says where inputs and outputs are, with the buckets that the reader can open. The stream does not have them. */
 export function Storage({ f }: { f: Federation }) {
+  const asked = usePoll<Federation>(`/system/federations/${encodeURIComponent(f.uid)}`, 0);
+  useEffect(() => asked.reload(), [f.generation]);
+  return asked.data ? <Places f={asked.data} /> : null;
+}
+
+function Places({ f }: { f: Federation }) {
   const where = new Map<string, Place>();
   for (const r of f.replicas) {
     for (const [kind, paths] of [["reads", r.inputs], ["writes", r.outputs]] as const) {
