@@ -353,3 +353,15 @@ func checkBudgets(t *testing.T, m manifest) {
 		}
 	}
 }
+
+// A claim cannot be deleted while a pod of it is there, finished or not: a lost volume could not be replaced.
+func TestAFinishedBackupHoldsNoClaim(t *testing.T) {
+	m := render(t, tool(t, "helm"), "testdata/values/oscarfed-embedded.yaml", release, namespace)
+	spec := only[*batchv1.CronJob](t, m).Spec
+	if kept := spec.SuccessfulJobsHistoryLimit; kept == nil || *kept != 0 {
+		t.Errorf("%v backups that succeeded stay", kept)
+	}
+	if spec.JobTemplate.Spec.TTLSecondsAfterFinished == nil {
+		t.Error("a failed backup stays until three others have failed")
+	}
+}
