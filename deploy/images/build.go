@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -25,6 +26,8 @@ type config struct {
 const (
 	// koTimeout is for one architecture: three programs, compiled from the start.
 	koTimeout = 30 * time.Minute
+	// lockPoll is how often a build that waits for another looks again.
+	lockPoll = 200 * time.Millisecond
 	// maxCAs bounds the bundle of CA certificates in bytes.
 	maxCAs = 4 << 20
 	// devel is the version of images that are no release; the charts' default.
@@ -54,6 +57,11 @@ func build(ctx context.Context, cfg config, stdout, stderr io.Writer) error {
 	if err := os.MkdirAll(cfg.out, 0o750); err != nil {
 		return err
 	}
+	unlock, err := lock(ctx, cfg.out)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	address, stop, err := serve(ctx, registry(base))
 	if err != nil {
 		return fmt.Errorf("registry of the base image: %w", err)
@@ -80,7 +88,9 @@ func build(ctx context.Context, cfg config, stdout, stderr io.Writer) error {
 		}
 		if err := ko(ctx, cfg.ko, args, stderr,
 			"GOFLAGS="+os.Getenv("GOFLAGS")+" -buildvcs="+strconv.FormatBool(commit != ""),
-			"KO_DOCKER_REPO="+cfg.repository, "KO_DEFAULTBASEIMAGE="+address+"/"+repositoryName+"@"+base.root, "SOURCE_DATE_EPOCH="+when,
+			"KO_DOCKER_REPO="+cfg.repository, "KO_DEFAULTBASEIMAGE="+registryName+"/"+repositoryName+"@"+base.root, "SOURCE_DATE_EPOCH="+when,
+			// Only plain HTTP goes to our registry; Go modules come by HTTPS.
+			"HTTP_PROXY=http://"+address,
 		); err != nil {
 			return errors.Join(fmt.Errorf("%s: %w", arch, err), os.RemoveAll(partial))
 		}
@@ -90,6 +100,28 @@ func build(ctx context.Context, cfg config, stdout, stderr io.Writer) error {
 		fmt.Fprintln(stdout, tarball)
 	}
 	return nil
+}
+
+// lock waits until no other build writes to the folder. The lock goes with the process.
+func lock(ctx context.Context, dir string) (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil //nolint:errcheck // nothing was written
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", f.Name(), err), f.Close())
+		}
+		select {
+		case <-time.After(lockPoll):
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("another build writes to %s: %w", dir, ctx.Err()), f.Close())
+		}
+	}
 }
 
 func ko(ctx context.Context, program string, args []string, stderr io.Writer, env ...string) error {

@@ -5,8 +5,12 @@ import (
 	"strconv"
 )
 
-// repositoryName is that of the one image of the registry.
-const repositoryName = "base"
+// Names of the registry and of its one image. They are in the images that ko builds on it, as
+// annotations, and therefore do not contain the port. ko speaks plain HTTP to a .localhost.
+const (
+	registryName   = "images.oscarfed.localhost"
+	repositoryName = "base"
+)
 
 // registry answers reads of an image as the OCI distribution specification says, and nothing else.
 // Every name is a digest, so a reader can verify that it was not changed.

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// A ko that notes what it was told to build on.
+const fakeKo = `#!/bin/sh
+set -e
+while [ $# -gt 0 ]; do [ "$1" = --tarball ] && out=$2; shift; done
+echo "$KO_DEFAULTBASEIMAGE" >"$out"
+`
+
+func TestImagesAreBuiltOnTheSameNameEachTime(t *testing.T) {
+	dir := t.TempDir()
+	cfg := config{ko: filepath.Join(dir, "ko"), caFile: filepath.Join(dir, "ca.crt"), repository: "oscarfed"}
+	if err := errors.Join(os.WriteFile(cfg.ko, []byte(fakeKo), 0o700), os.WriteFile(cfg.caFile, []byte(someCA), 0o600)); err != nil { //nolint:gosec // it is run
+		t.Fatal(err)
+	}
+	var first []byte
+	for _, out := range []string{"one", "two"} {
+		cfg.out = filepath.Join(dir, out)
+		if err := build(t.Context(), cfg, io.Discard, io.Discard); err != nil {
+			t.Fatal(err)
+		}
+		base, err := os.ReadFile(filepath.Join(cfg.out, "oscarfed-devel-linux-amd64.tar"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = base
+		}
+		if !bytes.Equal(base, first) {
+			t.Errorf("built on %s, and before on %s: ko writes that name into the images, and their digests differ", base, first)
+		}
+	}
+}
+
+func TestOneBuildAtATimeWritesToAFolder(t *testing.T) {
+	dir := t.TempDir()
+	unlock, err := lock(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := lock(ctx, dir); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("a second build got the folder: %v", err)
+	}
+	unlock()
+	unlock, err = lock(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+}
