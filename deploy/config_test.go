@@ -264,7 +264,8 @@ func TestTheChartTakesWhatClusterJoinPrints(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := render(t, tool(t, "helm"), file, release, namespace)
-	if config := only[*corev1.ConfigMap](t, m).Data["syncer.yaml"]; !strings.Contains(config, "control_plane: https://api.example.org\n") {
+	if config := only[*corev1.ConfigMap](t, m).Data["syncer.yaml"]; !strings.Contains(config, "control_plane: https://api.example.org\n") ||
+		!strings.Contains(config, "https://known.example.org") {
 		t.Errorf("the syncer is told\n%s", config)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
@@ -105,7 +106,7 @@ func (c *clusterJoinCmd) Run(ctx context.Context, a *command.App) error {
 	order.JoinToken = *token
 	order.Command = order.command(reg.Endpoint, c.kubernetesFlags())
 	if c.Helm {
-		if order.Command, err = order.helm(); err != nil {
+		if order.Command, err = order.helm(reg.Endpoint); err != nil {
 			return err
 		}
 	}
@@ -237,22 +238,28 @@ const (
 	helmChart          = "deploy/helm/oscar-syncer"
 	helmTokenSecret    = "oscar-syncer-join"
 	helmPasswordSecret = "oscar-password"
+	// helmTokenAnnotation of the syncer's pod says which join token it was started for, by its end.
+	helmTokenAnnotation = "oscarfed.io/join-token-expires"
 )
 
-// helm is for a POSIX shell whose kubectl and helm speak to the cluster's Kubernetes.
-func (o joinOrder) helm() (string, error) {
+// helm is for a POSIX shell whose kubectl and helm speak to the cluster's Kubernetes. It can be run
+// again: a Secret that is there gets the new token, and the annotation restarts a running syncer, which
+// reads it at once.
+func (o joinOrder) helm(oscar string) (string, error) {
 	controlPlane := map[string]any{"url": o.ControlPlane, "joinTokenSecret": map[string]string{"name": helmTokenSecret}}
 	if o.ControlPlaneCA != "" {
 		controlPlane["ca"] = o.ControlPlaneCA
 	}
 	values, err := yaml.Marshal(map[string]any{
 		"clusterID": o.ClusterID, "controlPlane": controlPlane,
-		"oscar": map[string]any{"passwordSecret": map[string]string{"name": helmPasswordSecret}},
+		"oscar":          map[string]any{"endpoint": oscar, "passwordSecret": map[string]string{"name": helmPasswordSecret}},
+		"podAnnotations": map[string]string{helmTokenAnnotation: o.ExpiresAt.UTC().Format(time.RFC3339)},
 	})
 	if err != nil {
 		return "", err
 	}
-	return "kubectl --namespace=" + helmNamespace + " create secret generic " + helmTokenSecret + " --from-file=token=/dev/stdin <<'TOKEN'\n" +
+	return "kubectl --namespace=" + helmNamespace + " create secret generic " + helmTokenSecret + " --from-file=token=/dev/stdin \\\n" +
+		"  --dry-run=client --output=yaml <<'TOKEN' | kubectl apply --filename=- &&\n" +
 		o.Token + "\nTOKEN\n" +
 		"helm upgrade --install " + helmRelease + " " + helmChart + " --namespace=" + helmNamespace + " --values=- <<'VALUES'\n" +
 		string(values) + "VALUES\n", nil
