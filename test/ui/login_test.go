@@ -1,6 +1,8 @@
 package ui_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/oscarfed/oscarfed/api/server"
@@ -12,19 +14,7 @@ import (
 // TestAUserLogsInAtAnIssuerAndSeesHisOwn: with a code and a proof key at a real provider. What is
 // another's is not shown, and no token is kept anywhere.
 func TestAUserLogsInAtAnIssuerAndSeesHisOwn(t *testing.T) {
-	provider, err := openid.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := provider.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	realm := provider.Realm(t, openid.Science)
-	w := world.New(t, world.Options{Names: []string{"grayify"}, Issuer: realm, API: func(cfg *server.Config) {
-		cfg.LoginIssuers = []v1.LoginIssuer{{Issuer: realm.Issuer(), ClientID: "page", Scopes: []string{"openid", "profile", "groups"}}}
-	}})
+	w, realm := withIssuer(t)
 	if status, _, body := w.Do("POST", "/system/services", definition("ghcr.io/grycap/imagemagick:1")); status != 201 {
 		t.Fatalf("%d %s", status, body)
 	}
@@ -32,8 +22,7 @@ func TestAUserLogsInAtAnIssuerAndSeesHisOwn(t *testing.T) {
 	s := open(t, w)
 	s.Until("document.querySelector('.login .or')")
 	s.accessible("login at an issuer")
-	s.Eval("location.hash = '/federations'; document.querySelector('.login button[type=button]').click()", nil)
-	s.Visited(w.API + "/ui?")
+	s.atIssuer("/federations")
 	s.shows("There is no federation that you may see.")
 	s.shows(markup) // what users call themselves is text
 	var kept string
@@ -50,4 +39,55 @@ func TestAUserLogsInAtAnIssuerAndSeesHisOwn(t *testing.T) {
 	s.shows("62bb11b4@science.example")
 	s.Click("Log out")
 	s.shows("Log in to oscarfed")
+}
+
+// TestAUserMakesAServiceAndSeesHisBuckets, and nobody else's.
+func TestAUserMakesAServiceAndSeesHisBuckets(t *testing.T) {
+	w, realm := withIssuer(t)
+	w.AwaitStreams(w.CP)
+	w.Cluster("oscar-cluster-b").Sim.PutBucket("of-somebody-else", "secret.txt")
+	realm.User("62bb11b4@science.example", map[string]any{"group_membership": []string{world.Group}, "name": "Ann"})
+	s := open(t, w)
+	s.Until("document.querySelector('.login .or')")
+	s.atIssuer("/create")
+	s.Until("document.querySelector('.definition')")
+	s.Fill(fdlArea, "functions:\n  oscar:\n  - oscar-cluster-b:\n      name: grayify\n      image: i\n      cpu: 0.1\n      memory: 64Mi\n      script: |\n        true\n"+
+		"      output:\n      - storage_provider: minio.default\n        path: hisbucket/out\n")
+	s.Click("Show the plan")
+	s.Click("Create it")
+	s.shows("grayify is ready")
+	s.goTo("/data", "Data")
+	s.shows("hisbucket")
+	var seen string
+	s.Eval("document.body.textContent", &seen)
+	if strings.Contains(seen, "of-somebody-else") {
+		t.Errorf("a user sees another's bucket: %s", seen)
+	}
+	s.goTo("/data/oscar-cluster-b/of-somebody-else", "of-somebody-else")
+	s.shows("is not authorised")
+}
+
+// withIssuer is a world whose users log in at a real provider.
+func withIssuer(t *testing.T) (*world.World, *openid.Realm) {
+	t.Helper()
+	provider, err := openid.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := provider.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	realm := provider.Realm(t, openid.Science)
+	return world.New(t, world.Options{Names: []string{"grayify"}, Issuer: realm, API: func(cfg *server.Config) {
+		cfg.LoginIssuers = []v1.LoginIssuer{{Issuer: realm.Issuer(), ClientID: "page", Scopes: []string{"openid", "profile", "groups"}}}
+	}}), realm
+}
+
+// atIssuer logs in there, and opens a view.
+func (s *site) atIssuer(view string) {
+	s.t.Helper()
+	s.Eval(fmt.Sprintf("location.hash = %q; document.querySelector('.login button[type=button]').click()", view), nil)
+	s.Visited(s.w.API + "/ui?")
 }
