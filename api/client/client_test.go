@@ -184,7 +184,7 @@ func TestRequests(t *testing.T) {
 		},
 		"services": {
 			call:   func(ctx context.Context, c *client.Client) (any, error) { return c.Services(ctx) },
-			answer: `[]`, want: seen{Method: "GET", URI: "/system/services"}, result: []*oscar.Service{},
+			answer: `[]`, want: seen{Method: "GET", URI: "/system/services?limit=500"}, result: []*oscar.Service{},
 		},
 		"replicas": {
 			call:   func(ctx context.Context, c *client.Client) (any, error) { return c.Replicas(ctx, "a", "c") },
@@ -192,7 +192,7 @@ func TestRequests(t *testing.T) {
 		},
 		"federations": {
 			call:   func(ctx context.Context, c *client.Client) (any, error) { return c.Federations(ctx) },
-			answer: `[{"uid":"u"}]`, want: seen{Method: "GET", URI: "/system/federations"}, result: []v1.Federation{{UID: "u"}},
+			answer: `[{"uid":"u"}]`, want: seen{Method: "GET", URI: "/system/federations?limit=500"}, result: []v1.Federation{{UID: "u"}},
 		},
 		"federation": {
 			call:   func(ctx context.Context, c *client.Client) (any, error) { return c.Federation(ctx, "u") },
@@ -200,7 +200,7 @@ func TestRequests(t *testing.T) {
 		},
 		"clusters": {
 			call:   func(ctx context.Context, c *client.Client) (any, error) { return c.Clusters(ctx) },
-			answer: `[]`, want: seen{Method: "GET", URI: "/system/clusters"}, result: []v1.Cluster{},
+			answer: `[]`, want: seen{Method: "GET", URI: "/system/clusters?limit=500"}, result: []v1.Cluster{},
 		},
 		"cluster": {
 			call:   func(ctx context.Context, c *client.Client) (any, error) { return c.Cluster(ctx, "c 1") },

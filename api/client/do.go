@@ -23,6 +23,8 @@ import (
 // maxAnswer in bytes of a body that is read.
 const maxAnswer = 64 << 20
 
+var errTooLarge = errors.New("the answer is too large")
+
 // maxPause is the longest Retry-After that is followed; a longer one is returned to the caller as
 // the error.
 const maxPause = 10 * time.Second
@@ -128,7 +130,7 @@ func (c *Client) try(ctx context.Context, in call) (*answer, error) {
 		return nil, c.noAnswer(ctx, in, true, err)
 	}
 	if len(body) > maxAnswer {
-		return nil, fmt.Errorf("%s %s: the answer is larger than %d bytes", in.method, in.path, maxAnswer)
+		return nil, fmt.Errorf("%s %s: %w: more than %d bytes", in.method, in.path, errTooLarge, maxAnswer)
 	}
 	if resp.StatusCode >= 300 {
 		return nil, answerError(in.method, in.path, resp, body)

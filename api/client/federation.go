@@ -20,7 +20,7 @@ func (c *Client) FederationPages(ctx context.Context, q ListQuery) iter.Seq2[v1.
 
 // Federations lists every federation that the caller may see.
 func (c *Client) Federations(ctx context.Context) ([]v1.Federation, error) {
-	return list[v1.Federation](ctx, c, "/system/federations")
+	return all(func() iter.Seq2[v1.Federation, error] { return c.FederationPages(ctx, ListQuery{}) })
 }
 
 // Federation reads one federation by its uid or group_id.

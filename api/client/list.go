@@ -2,10 +2,13 @@ package client
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"net/http"
 	"net/url"
 	"strconv"
+
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 )
 
 // continueHeader has the token of the next page.
@@ -54,6 +57,10 @@ func pagesOf[T any](ctx context.Context, c *Client, path string, query url.Value
 		var none T
 		for {
 			out, err := c.do(ctx, call{method: http.MethodGet, path: path, query: query})
+			if limit, _ := strconv.Atoi(query.Get("limit")); errors.Is(err, errTooLarge) && limit > 1 {
+				query.Set("limit", strconv.Itoa(limit/2)) // entries are of very different sizes
+				continue
+			}
 			if err != nil {
 				yield(none, err)
 				return
@@ -75,4 +82,34 @@ func pagesOf[T any](ctx context.Context, c *Client, path string, query url.Value
 			query.Set("continue", next)
 		}
 	}
+}
+
+// maxLists is how often a list is begun again since its revision is gone.
+const maxLists = 3
+
+// all reads all pages of a list, and begins again when its revision is gone meanwhile.
+func all[T any](list func() iter.Seq2[T, error]) (out []T, err error) {
+	for range maxLists {
+		if out, err = allPages(list()); !IsExpired(err) {
+			break
+		}
+	}
+	return out, err
+}
+
+func allPages[T any](pages iter.Seq2[T, error]) ([]T, error) {
+	out := []T{}
+	for one, err := range pages {
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// IsExpired says that the revision of a list, or the place of a watch, is gone: the caller begins anew.
+func IsExpired(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Code() == v1.CodeExpired
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/oscarfed/oscarfed/api/client"
@@ -56,5 +58,72 @@ func TestPagesAreFollowed(t *testing.T) {
 	asked = nil
 	if got, err := read(client.ListQuery{}, 1); got != "0" || err != nil || len(asked) != 1 {
 		t.Errorf("%s, %v, %d requests", got, err, len(asked))
+	}
+}
+
+// A list whose revision is gone between two pages is read anew, and no entry is told twice.
+func TestAListIsOfOneRevision(t *testing.T) {
+	lists, gone := 0, 1
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next := r.URL.Query().Get("continue")
+		if next == "" {
+			lists++
+			w.Header().Set("Oscarfed-Continue", "1")
+		} else if lists <= gone {
+			w.Header().Set("Content-Type", v1.ProblemType)
+			w.WriteHeader(http.StatusGone)
+			_ = json.NewEncoder(w).Encode(v1.Problem{Code: v1.CodeExpired, Status: http.StatusGone})
+			return
+		}
+		_ = json.NewEncoder(w).Encode([]v1.Federation{{GroupID: fmt.Sprint(lists) + next}})
+	}))
+	defer server.Close()
+	c, err := client.New(client.Config{Endpoint: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := c.Federations(t.Context())
+	if err != nil || len(list) != 2 || list[0].GroupID != "2" || list[1].GroupID != "21" {
+		t.Errorf("%v, %v", list, err)
+	}
+	gone = 1000
+	if list, err := c.Federations(t.Context()); err == nil {
+		t.Errorf("a list that is never whole: %v", list)
+	}
+}
+
+// A page of entries that are too large together is asked for in smaller ones.
+func TestAPageThatIsTooLargeIsAskedForInParts(t *testing.T) {
+	const entries = 5
+	var limits []string
+	large := strings.Repeat("x", 20<<20)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		limits = append(limits, r.URL.Query().Get("limit"))
+		limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
+		from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
+		end := min(from+limit, entries)
+		if end < entries {
+			w.Header().Set("Oscarfed-Continue", strconv.Itoa(end))
+		}
+		var page []v1.Federation
+		for i := from; i < end; i++ {
+			page = append(page, v1.Federation{GroupID: strconv.Itoa(i), Owner: large})
+		}
+		_ = json.NewEncoder(w).Encode(page)
+	}))
+	defer server.Close()
+	c, err := client.New(client.Config{Endpoint: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for f, err := range c.FederationPages(t.Context(), client.ListQuery{Limit: 8}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got += f.GroupID
+	}
+	if got != "01234" || fmt.Sprint(limits) != "[8 4 2 2 2]" {
+		t.Errorf("%s, by pages of %v", got, limits)
 	}
 }

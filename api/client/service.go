@@ -198,7 +198,7 @@ func (c *Client) ServicePages(ctx context.Context, q ListQuery) iter.Seq2[*oscar
 
 // Services lists every service that the caller may see.
 func (c *Client) Services(ctx context.Context) ([]*oscar.Service, error) {
-	return list[*oscar.Service](ctx, c, "/system/services")
+	return all(func() iter.Seq2[*oscar.Service, error] { return c.ServicePages(ctx, ListQuery{}) })
 }
 
 // Service reads one definition; clusterID may be empty.
@@ -216,12 +216,4 @@ func set(q url.Values, name, value string) {
 	if value != "" {
 		q.Set(name, value)
 	}
-}
-
-func list[T any](ctx context.Context, c *Client, path string) ([]T, error) {
-	out, err := get[[]T](ctx, c, path, nil)
-	if err != nil {
-		return nil, err
-	}
-	return *out, nil
 }

@@ -251,7 +251,14 @@ func (clusterListCmd) Run(ctx context.Context, a *command.App) error {
 }
 
 func listClusters(ctx context.Context, a *command.App, l *command.Listing) error {
-	return command.PrintList(ctx, a, l, func(ctx context.Context, api *client.Client) ([]v1.Cluster, error) { return api.Clusters(ctx) }, func(list []v1.Cluster) *output.Table { return clusterTable(a, list) })
+	return command.PrintList(ctx, a, l, command.Kind[v1.Cluster]{
+		Fetch: func(ctx context.Context, api *client.Client) ([]v1.Cluster, error) { return api.Clusters(ctx) },
+		Table: func(list []v1.Cluster) *output.Table { return clusterTable(a, list) },
+		Event: v1.EventCluster,
+		Of: func(_ context.Context, _ *client.Client, e *v1.Event) (v1.Cluster, error) {
+			return command.EventOf(e.Cluster)
+		},
+	})
 }
 
 type getClustersCmd struct{ command.Listing }

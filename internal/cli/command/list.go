@@ -11,13 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/oscarfed/oscarfed/api/client"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 	"github.com/oscarfed/oscarfed/internal/suggest"
 )
-
-// listEvery is the time between two looks at a list that is watched.
-const listEvery = 2 * time.Second
 
 // Listing are the flags of the commands that print a list.
 type Listing struct {
@@ -42,71 +40,34 @@ type entry[T any] struct {
 	plain any
 }
 
+// Kind is a kind of things that are listed.
+type Kind[T any] struct {
+	// Fetch lists them.
+	Fetch func(context.Context, *client.Client) ([]T, error)
+	Table func([]T) *output.Table
+	// Event is the kind's word in a watch, and Of the thing that an event is about.
+	Event string
+	Of    func(context.Context, *client.Client, *v1.Event) (T, error)
+}
+
 // PrintList prints those of a list that were asked for, once or at each change.
-func PrintList[T any](ctx context.Context, a *App, l *Listing,
-	fetch func(context.Context, *client.Client) ([]T, error), table func([]T) *output.Table) error {
+func PrintList[T any](ctx context.Context, a *App, l *Listing, kind Kind[T]) error {
 	api, err := a.Dial()
 	if err != nil {
 		return err
 	}
-	read := func() ([]T, error) {
-		list, err := fetch(ctx, api)
-		if err != nil {
-			return nil, err
-		}
-		return chosen(l, list, table)
+	all, err := kind.Fetch(ctx, api)
+	if err != nil {
+		return err
 	}
-	list, err := read()
+	list, err := chosen(l, all, kind.Table)
 	if err != nil {
 		return err
 	}
 	if l.watch {
-		return watchList(ctx, a, list, read, table)
+		return watchList(ctx, a, api, l, kind, list)
 	}
-	return a.Print(list, func() *output.Table { return table(list) })
-}
-
-// watchList prints each line that is new or has changed.
-func watchList[T any](ctx context.Context, a *App, list []T, read func() ([]T, error), table func([]T) *output.Table) error {
-	if a.Form != output.FormTable {
-		return exit.Usagef("-w prints a table; leave -o out")
-	}
-	rows := output.NewRowLog(a.Stdout, a.Style())
-	shown := map[string]bool{}
-	for first := true; ; first = false {
-		t := table(list)
-		if first {
-			rows.Fit(t.Rows...)
-		}
-		now := map[string]bool{}
-		for i, row := range t.Rows {
-			text := strings.Join(row, "\t")
-			now[text] = true
-			if i == 0 && (!first || a.NoHeaders) || shown[text] {
-				continue
-			}
-			if err := rows.Write(row); err != nil {
-				return err
-			}
-		}
-		shown = now
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(listEvery):
-		}
-		next, err := read()
-		switch {
-		case err == nil:
-			list = next
-		case ctx.Err() != nil:
-			return nil //nolint:nilerr // that is how a watch ends
-		case exit.StatusOf(err) == exit.NotReachable:
-			a.Sayf("the list cannot be read, trying again: %v", err)
-		default:
-			return err
-		}
-	}
+	return a.Print(list, func() *output.Table { return kind.Table(list) })
 }
 
 // chosen are the things that were named or selected, in the order that was asked for.
@@ -114,24 +75,13 @@ func chosen[T any](l *Listing, list []T, table func([]T) *output.Table) ([]T, er
 	if len(l.Names) == 0 && l.selector == "" && l.sortBy == "" {
 		return list, nil
 	}
-	selector, err := labels.Parse(l.selector)
-	if err != nil {
-		return nil, exit.Usagef("--selector: %w", err)
-	}
 	t := table(list)
-	names := t.Names()
-	if err := l.checkNames(names); err != nil {
+	if err := l.checkNames(t.Names()); err != nil {
 		return nil, err
 	}
-	var entries []entry[T]
-	for i, item := range list {
-		plain, err := output.Plain(item)
-		if err != nil {
-			return nil, err
-		}
-		if (len(l.Names) == 0 || slices.Contains(l.Names, names[i])) && selector.Matches(labelsIn(plain)) {
-			entries = append(entries, entry[T]{item, names[i], t.Rows[i+1], plain})
-		}
+	entries, err := matching(l, list, t)
+	if err != nil {
+		return nil, err
 	}
 	if err := sortEntries(entries, l.sortBy, t.Rows[0]); err != nil {
 		return nil, err
@@ -141,6 +91,25 @@ func chosen[T any](l *Listing, list []T, table func([]T) *output.Table) ([]T, er
 		out = append(out, e.item)
 	}
 	return out, nil
+}
+
+// matching are the things of a table that were named or selected.
+func matching[T any](l *Listing, list []T, t *output.Table) (entries []entry[T], err error) {
+	selector, err := labels.Parse(l.selector)
+	if err != nil {
+		return nil, exit.Usagef("--selector: %w", err)
+	}
+	names := t.Names()
+	for i, item := range list {
+		plain, err := output.Plain(item)
+		if err != nil {
+			return nil, err
+		}
+		if (len(l.Names) == 0 || slices.Contains(l.Names, names[i])) && selector.Matches(labelsIn(plain)) {
+			entries = append(entries, entry[T]{item, names[i], t.Rows[i+1], plain})
+		}
+	}
+	return entries, nil
 }
 
 // checkNames refuses a name that the list does not have.

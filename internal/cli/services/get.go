@@ -38,7 +38,7 @@ func GetFederations(a *command.App) *cobra.Command {
 }
 
 func (c *getFederationsCmd) Run(ctx context.Context, a *command.App) error {
-	return command.PrintList(ctx, a, &c.Listing, federationsOf, func(list []v1.Federation) *output.Table {
+	table := func(list []v1.Federation) *output.Table {
 		t := output.NewTable("GROUP", "COORDINATOR", "TOPOLOGY", "DELEGATION", "PHASE", "READY", "GENERATION", "OWNER", "AGE")
 		for i := range list {
 			f := &list[i]
@@ -47,6 +47,12 @@ func (c *getFederationsCmd) Run(ctx context.Context, a *command.App) error {
 				output.Age(f.CreatedAt.Time, a.Now()))
 		}
 		return t
+	}
+	return command.PrintList(ctx, a, &c.Listing, command.Kind[v1.Federation]{
+		Fetch: federationsOf, Table: table, Event: v1.EventFederation,
+		Of: func(_ context.Context, _ *client.Client, e *v1.Event) (v1.Federation, error) {
+			return command.EventOf(e.Federation)
+		},
 	})
 }
 
@@ -135,7 +141,7 @@ func GetServices(a *command.App) *cobra.Command {
 }
 
 func (c *getServicesCmd) Run(ctx context.Context, a *command.App) error {
-	return command.PrintList(ctx, a, &c.Listing, servicesInOrder, func(list []*oscar.Service) *output.Table {
+	table := func(list []*oscar.Service) *output.Table {
 		t := output.NewTable("SERVICE", "CLUSTER", "GROUP", "CPU", "MEMORY", "IMAGE", "OWNER")
 		for _, s := range list {
 			group := ""
@@ -145,6 +151,16 @@ func (c *getServicesCmd) Run(ctx context.Context, a *command.App) error {
 			t.Row(s.Name, s.ClusterID, group, s.CPU, s.Memory, s.Image, s.Owner)
 		}
 		return t
+	}
+	return command.PrintList(ctx, a, &c.Listing, command.Kind[*oscar.Service]{
+		Fetch: servicesInOrder, Table: table, Event: v1.EventService,
+		Of: func(ctx context.Context, api *client.Client, e *v1.Event) (*oscar.Service, error) {
+			s, err := command.EventOf(e.Service)
+			if err != nil {
+				return nil, err
+			}
+			return api.Service(ctx, s.ServiceName, s.ClusterID) // an event has no definition
+		},
 	})
 }
 
