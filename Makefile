@@ -32,11 +32,17 @@ LINT         := $(BUILD)/tools/golangci-lint-$(LINT_VERSION)
 KUBE_VERSION := $(shell awk '$$1 == "require" && $$2 == "k8s.io/kubernetes" { print $$3 }' tools/kube.mod)
 KUBE         := $(BUILD)/tools/kube-$(KUBE_VERSION)
 
+# And what a real node runs.
+NODE         := $(BUILD)/tools/kubenode-$(KUBE_VERSION)
+KUBE_STAMP   := k8s.io/component-base/version
+KUBE_LDFLAGS := -s -w -X $(KUBE_STAMP).gitVersion=$(KUBE_VERSION) \
+	-X $(KUBE_STAMP).gitMajor=$(subst v,,$(word 1,$(subst ., ,$(KUBE_VERSION)))) -X $(KUBE_STAMP).gitMinor=$(word 2,$(subst ., ,$(KUBE_VERSION)))
+
 # And so is an OpenID provider, by npm.
 OPENID_VERSION := $(shell awk -F '"' '$$2 == "oidc-provider" { print $$4 }' test/openid/package.json)
 OPENID         := $(BUILD)/tools/openid-$(OPENID_VERSION)
 
-.PHONY: help build images demo demo-keep test kube openid lint fuzz bench contract proof proof-ha proof-jobs campaign campaign-coverage browser ui ui-check ui-tools screenshots
+.PHONY: help build images demo demo-keep test kube kube-node openid lint fuzz bench contract proof proof-ha proof-jobs campaign campaign-coverage browser ui ui-check ui-tools screenshots
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,10 +71,21 @@ kube: $(KUBE)/built ## build the Kubernetes that tests talk to
 $(KUBE)/built: tools/kube.mod tools/kube.sum
 	@echo "building kube-apiserver and kube-controller-manager $(KUBE_VERSION), once: some minutes"
 	@mkdir -p $(@D)
-	version=$(KUBE_VERSION); IFS=. read -r major minor _ <<<"$${version#v}"; stamp=k8s.io/component-base/version; \
-	CGO_ENABLED=0 $(GO) build -modfile=tools/kube.mod -buildvcs=false -trimpath -o $(@D)/ \
-		-ldflags "-s -w -X $$stamp.gitVersion=$$version -X $$stamp.gitMajor=$$major -X $$stamp.gitMinor=$$minor" \
+	CGO_ENABLED=0 $(GO) build -modfile=tools/kube.mod -buildvcs=false -trimpath -o $(@D)/ -ldflags '$(KUBE_LDFLAGS)' \
 		k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager
+	@touch $@
+
+kube-node: kube $(NODE)/built ## start a real Kubernetes node in namespaces, run a pod on it (or COMMAND="kubectl get nodes"), end it without a trace; root, Linux
+	@tools/kubenode.sh
+	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BUILD)/kubenode ./test/kubenode
+	@CGO_ENABLED=0 $(GO) build -buildvcs=false -ldflags '-s -w' -o $(NODE)/pause ./test/kubenode/pause
+	@$(BUILD)/kubenode -kube $(KUBE) -node $(NODE) -- $(COMMAND)
+
+$(NODE)/built: tools/kube.mod tools/kube.sum
+	@echo "building kubelet, kube-proxy, kube-scheduler and kubectl $(KUBE_VERSION), once: some minutes"
+	@mkdir -p $(@D)
+	CGO_ENABLED=0 $(GO) build -modfile=tools/kube.mod -buildvcs=false -trimpath -o $(@D)/ -ldflags '$(KUBE_LDFLAGS)' \
+		k8s.io/kubernetes/cmd/kubelet k8s.io/kubernetes/cmd/kube-proxy k8s.io/kubernetes/cmd/kube-scheduler k8s.io/kubernetes/cmd/kubectl
 	@touch $@
 
 openid: $(OPENID)/built ## install the OpenID provider that tests talk to, and Node.js on Debian as root

@@ -1,0 +1,164 @@
+//go:build linux
+
+package main
+
+import (
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/oscarfed/oscarfed/internal/pki"
+)
+
+// certificateLife outlives any run.
+const certificateLife = 24 * time.Hour
+
+// kubeletClient is the user that the API server is for kubelet.
+const kubeletClient = "kubelet-client"
+
+// keys are the files that Kubernetes is started with.
+type keys struct {
+	authority, serverCert, serverKey string
+	clientCert, clientKey            string
+	accountPublic, accountPrivate    string
+	tokens                           string
+	adminToken, kubeletToken         string
+}
+
+// newKeys makes an authority, one certificate for the API server and kubelet, one that the API
+// server shows to kubelet, keys for tokens of service accounts, and two tokens.
+func newKeys(dir string) (*keys, error) {
+	authority, err := pki.LoadOrCreate(filepath.Join(dir, "authority"), "kubenode", time.Now)
+	if err != nil {
+		return nil, err
+	}
+	cert, key, err := authority.Issue(pki.Subject{
+		Hosts: []string{"kubernetes.default.svc.cluster.local", "kubernetes.default.svc", "10.96.0.1", nodeName, nodeAddress, "127.0.0.1"}, Life: certificateLife,
+	})
+	if err != nil {
+		return nil, err
+	}
+	clientCert, clientKey, err := authority.Issue(pki.Subject{Name: kubeletClient, Life: certificateLife})
+	if err != nil {
+		return nil, err
+	}
+	account, err := pki.NewKey()
+	if err != nil {
+		return nil, err
+	}
+	private, err := pki.EncodeKey(account)
+	if err != nil {
+		return nil, err
+	}
+	public, err := x509.MarshalPKIXPublicKey(account.Public())
+	if err != nil {
+		return nil, err
+	}
+	k := &keys{adminToken: rand.Text(), kubeletToken: rand.Text()}
+	for _, f := range []struct {
+		path *string
+		name string
+		data []byte
+	}{
+		{&k.authority, "ca.crt", authority.CertPEM()},
+		{&k.serverCert, "server.crt", cert},
+		{&k.serverKey, "server.key", key},
+		{&k.clientCert, "client.crt", clientCert},
+		{&k.clientKey, "client.key", clientKey},
+		{&k.accountPrivate, "accounts.key", private},
+		{&k.accountPublic, "accounts.pub", pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})},
+		{&k.tokens, "tokens.csv", []byte(k.adminToken + ",admin,admin,system:masters\n" +
+			k.kubeletToken + ",system:node:" + nodeName + "," + nodeName + ",system:nodes\n")},
+	} {
+		*f.path = filepath.Join(dir, f.name)
+		if err := os.WriteFile(*f.path, f.data, 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return k, nil
+}
+
+// Configurations; DIR is the node's folder.
+const (
+	kubeconfig = `{apiVersion: v1, kind: Config, current-context: node, contexts: [{name: node, context: {cluster: node, user: node}}],
+  clusters: [{name: node, cluster: {server: "https://` + nodeAddress + `:6443", certificate-authority: DIR/ca.crt}}],
+  users: [{name: node, user: {token: "TOKEN"}}]}
+`
+	// kubelet 1.36 runs on cgroup v1 only when it is told to.
+	kubelet = `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+failCgroupV1: false
+cgroupDriver: cgroupfs
+containerRuntimeEndpoint: unix://` + socket + `
+authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: DIR/ca.crt}}
+authorization: {mode: Webhook}
+tlsCertFile: DIR/server.crt
+tlsPrivateKeyFile: DIR/server.key
+clusterDNS: [` + dnsAddress + `]
+clusterDomain: cluster.local
+resolvConf: DIR/resolv.conf
+volumePluginDir: DIR/volume-plugins
+failSwapOn: false
+evictionHard: {memory.available: 100Mi, nodefs.available: "1%", imagefs.available: "1%"}
+imageGCHighThresholdPercent: 99
+imageGCLowThresholdPercent: 98
+nodeStatusUpdateFrequency: 5s
+`
+	// The limits of conntrack belong to the first network namespace.
+	proxy = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+clientConnection: {kubeconfig: DIR/admin.conf}
+mode: iptables
+clusterCIDR: 10.244.0.0/16
+hostnameOverride: ` + nodeName + `
+conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
+`
+	// restrict_oom_score_adj: without CAP_SYS_RESOURCE runc could not lower it.
+	containerd = `version = 2
+[plugins."io.containerd.internal.v1.opt"]
+  path = "DIR/opt"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "` + pauseImage + `"
+  disable_apparmor = true
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+      SystemdCgroup = false
+      BinaryName = "/usr/sbin/runc"
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "/usr/lib/cni"
+    conf_dir = "DIR/cni"
+`
+	cni = `{"cniVersion": "1.0.0", "name": "pods", "plugins": [
+  {"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": true, "hairpinMode": true,
+   "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.244.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
+  {"type": "portmap", "capabilities": {"portMappings": true}}]}
+`
+)
+
+// writeConfigs writes the configuration of each program.
+func writeConfigs(dir string, k *keys) error {
+	if err := os.Mkdir(filepath.Join(dir, "cni"), 0o700); err != nil {
+		return err
+	}
+	for _, f := range []struct{ name, text, token string }{
+		{"admin.conf", kubeconfig, k.adminToken},
+		{"kubelet.conf", kubeconfig, k.kubeletToken},
+		{"kubelet.yaml", kubelet, ""},
+		{"proxy.yaml", proxy, ""},
+		{"containerd.toml", containerd, ""},
+		{"cni/10-bridge.conflist", cni, ""},
+		{"resolv.conf", "nameserver " + dnsAddress + "\n", ""},
+	} {
+		text := strings.NewReplacer("DIR", dir, "TOKEN", f.token).Replace(f.text)
+		if err := os.WriteFile(filepath.Join(dir, f.name), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
