@@ -20,6 +20,7 @@ import (
 
 type applyCmd struct {
 	waiting
+	pruning
 
 	Strict         bool
 	File           string
@@ -43,6 +44,7 @@ func Apply(a *command.App) *cobra.Command {
 		Example: "  oscarfed apply -f service.yaml\n" +
 			"  oscarfed apply -f service.yaml --timeout 5m\n" +
 			"  oscarfed apply -f services/ -R --dry-run\n" +
+			"  oscarfed apply -f services/ --prune -l app=plants\n" +
 			"  oscarfed plan -f service.yaml --out service.plan && oscarfed apply --plan service.plan",
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.Run(cmd.Context(), a) },
 	}
@@ -57,6 +59,7 @@ func Apply(a *command.App) *cobra.Command {
 	f.Timeout(&c.Timeout, command.DefaultTimeout, "How long to wait. The work goes on afterwards.")
 	f.Text(&c.Deployment, "deployment", "", "", "WORD", "transactional: on all clusters or on none. best-effort: where it is possible, and elsewhere later. Overrides the FDL of a creation.")
 	f.Text(&c.IdempotencyKey, "idempotency-key", "", "", "KEY", "Key of this request: sent again with the same key, it has the same outcome.")
+	c.pruning.flags(f)
 	f.BoolVar(&c.Each, "each", false, "Create or change the services of the file one after the other, and stop at the first that fails.")
 	return cmd
 }
@@ -64,7 +67,10 @@ func Apply(a *command.App) *cobra.Command {
 // Run applies a file as a unit or, with --each, its services one after the other until one fails;
 // and the files of a folder one after the other.
 func (c *applyCmd) Run(ctx context.Context, a *command.App) error {
-	if err := c.check(); err != nil {
+	if err := c.waiting.check(); err != nil {
+		return err
+	}
+	if err := c.pruning.check(c.File); err != nil {
 		return err
 	}
 	if c.File == "" && c.Plan == "" {
@@ -80,6 +86,42 @@ func (c *applyCmd) Run(ctx context.Context, a *command.App) error {
 	if c.IdempotencyKey != "" && len(files) > 1 {
 		return exit.Usagef("--idempotency-key is for one file; %s has %d", c.File, len(files))
 	}
+	return c.pruned(ctx, a, files, func() error { return c.runFiles(ctx, a, files) })
+}
+
+// pruned applies, and then deletes what the files have no longer, if that is asked for. What would be
+// deleted is found and shown before anything is written.
+func (c *applyCmd) pruned(ctx context.Context, a *command.App, files []string, apply func() error) error {
+	if !c.Prune {
+		return apply()
+	}
+	var kept []fdl.Service
+	for _, file := range files {
+		services, err := readServices(file, c.Cluster, a.Stdin)
+		if err != nil {
+			return err
+		}
+		kept = append(kept, services...)
+	}
+	api, err := a.Dial()
+	if err != nil {
+		return err
+	}
+	gone, err := c.find(ctx, api, kept)
+	if err != nil {
+		return err
+	}
+	if err := c.ask(a, gone, c.DryRun); err != nil {
+		return err
+	}
+	if err := apply(); err != nil || c.DryRun {
+		return err
+	}
+	return c.delete(ctx, a, api, gone, c.waiting)
+}
+
+// runFiles applies files one after the other until one fails.
+func (c *applyCmd) runFiles(ctx context.Context, a *command.App, files []string) error {
 	for i, file := range files {
 		one := *c
 		one.File = file
