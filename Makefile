@@ -42,7 +42,7 @@ KUBE_LDFLAGS := -s -w -X $(KUBE_STAMP).gitVersion=$(KUBE_VERSION) \
 OPENID_VERSION := $(shell awk -F '"' '$$2 == "oidc-provider" { print $$4 }' test/openid/package.json)
 OPENID         := $(BUILD)/tools/openid-$(OPENID_VERSION)
 
-.PHONY: help build images demo demo-keep test kube kube-node openid lint fuzz bench contract proof proof-ha proof-jobs campaign campaign-coverage browser ui ui-check ui-tools screenshots
+.PHONY: help build images demo demo-keep test kube kube-node openid lint fuzz bench contract proof proof-ha proof-jobs campaign campaign-coverage browser ui ui-check ui-tools screenshots recording
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -105,6 +105,9 @@ ui-tools: ## install what the web page is built and tested with; needs npm
 
 screenshots: browser ## renew the pictures of README and docs/ui.md
 	@SCREENSHOTS='$(CURDIR)/docs/ui' $(GO) test -count 1 -run TestScreenshots ./test/ui
+
+recording: ## renew the terminal recording of README, from a run of docs/quickstart.md
+	@RECORDING='$(CURDIR)/docs/ui/quickstart.svg' $(GO) test -count 1 -run TestTheQuickstartRuns ./test/e2e
 
 browser: ## find the Chromium that tests drive, and install it on Debian as root
 	@tools/browser.sh
