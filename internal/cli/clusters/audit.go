@@ -61,7 +61,8 @@ func (c *getAuditCmd) Run(ctx context.Context, a *command.App) error {
 		return err
 	}
 	return a.Print(list, func() *output.Table {
-		t := output.NewTable("TIME", "BY", "ACTION", "OUTCOME", "GROUP", "GENERATION", "CLUSTER", "DETAIL")
+		t := output.NewTable("TIME", "BY", "ACTION", "OUTCOME", "GROUP", "GENERATION", "CLUSTER", "DETAIL").
+			Optional("GENERATION", "CLUSTER", "GROUP")
 		for i := range list {
 			e := &list[i]
 			generation := ""

@@ -361,7 +361,8 @@ func clusterTable(a *command.App, list []v1.Cluster) *output.Table {
 		}
 		return t
 	}
-	t := output.NewTable("CLUSTER", "ENDPOINT", "STATE", "ALIVE", "OSCAR", "QUEUE", "LAST SEEN", "LABELS", "GROUPS", "REASON")
+	t := output.NewTable("CLUSTER", "ENDPOINT", "STATE", "ALIVE", "OSCAR", "QUEUE", "LAST SEEN", "LABELS", "GROUPS", "REASON").
+		Optional("ENDPOINT", "GROUPS", "LABELS", "OSCAR", "QUEUE")
 	for _, c := range list {
 		seen := "never"
 		switch {

@@ -179,7 +179,8 @@ func (o *overview) table() *output.Table {
 	for i := range o.Capacity {
 		capacity[o.Capacity[i].ClusterID] = &o.Capacity[i]
 	}
-	t := output.NewTable("CLUSTER", "STATE", "ALIVE", "CPU FREE", "MEMORY FREE", "QUEUED", "PLACED", "PARKED", "WHAT TO DO")
+	t := output.NewTable("CLUSTER", "STATE", "ALIVE", "CPU FREE", "MEMORY FREE", "QUEUED", "PLACED", "PARKED", "WHAT TO DO").
+		Optional("PARKED", "MEMORY FREE", "ALIVE")
 	for i := range o.Clusters {
 		c := &o.Clusters[i]
 		cpu, memory := "-", "-"

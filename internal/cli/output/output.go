@@ -3,6 +3,7 @@ package output
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -13,11 +14,19 @@ type Table struct {
 	Rows [][]string
 	// headed says that the first row is the head.
 	headed bool
+	// columns have names; optional ones are left out where a line has no room, in their order.
+	columns, optional []string
 }
 
 // NewTable makes a table with a head.
 func NewTable(columns ...string) *Table {
-	return &Table{Rows: [][]string{columns}, headed: true}
+	return &Table{Rows: [][]string{columns}, headed: true, columns: columns}
+}
+
+// Optional names the columns that are left out where a line has no room for all, the first one first.
+func (t *Table) Optional(columns ...string) *Table {
+	t.optional = columns
+	return t
 }
 
 // WithoutHead is the table without its head.
@@ -25,7 +34,7 @@ func (t *Table) WithoutHead() *Table {
 	if !t.headed {
 		return t
 	}
-	return &Table{Rows: t.Rows[1:]}
+	return &Table{Rows: t.Rows[1:], columns: t.columns, optional: t.optional}
 }
 
 // Names are the first column.
@@ -46,8 +55,28 @@ func (t *Table) Row(cells ...string) {
 	t.Rows = append(t.Rows, cells)
 }
 
+// fitting is the table without the optional columns for which a line has no room.
+func (t *Table) fitting(width int) *Table {
+	for _, column := range t.optional {
+		rows := NewRowLog(io.Discard, Style{})
+		rows.Fit(t.Rows...)
+		if width == 0 || leastWidth(rows.widths) <= width {
+			break
+		}
+		i := slices.Index(t.columns, column)
+		without := func(row []string) []string { return slices.Delete(slices.Clone(row), i, i+1) }
+		kept := &Table{headed: t.headed, columns: without(t.columns)}
+		for _, row := range t.Rows {
+			kept.Rows = append(kept.Rows, without(row))
+		}
+		t = kept
+	}
+	return t
+}
+
 // Write writes the rows with their columns aligned.
 func (t *Table) Write(w io.Writer, style Style) error {
+	t = t.fitting(style.Width)
 	rows := NewRowLog(w, style)
 	rows.Fit(t.Rows...)
 	for _, row := range t.Rows {

@@ -61,6 +61,18 @@ func (l *RowLog) Write(row []string) error {
 	return err
 }
 
+// leastWidth is that of a line whose columns, all but the first, are as narrow as they can be.
+func leastWidth(widths []int) int {
+	least := -gap
+	for i, w := range widths {
+		if i > 0 {
+			w = min(w, narrowest)
+		}
+		least += w + gap
+	}
+	return least
+}
+
 // narrowed takes from the widest columns until a line fits, and from the first one, which is the name,
 // when nothing else is left.
 func narrowed(widths []int, line int) []int {

@@ -32,6 +32,29 @@ func TestATableFitsATerminal(t *testing.T) {
 	}
 }
 
+// What is least wanted is left out before names are cut.
+func TestColumnsThatDoNotFitAreLeftOut(t *testing.T) {
+	table := output.NewTable("CLUSTER", "ENDPOINT", "STATE", "GROUPS", "REASON").Optional("ENDPOINT", "GROUPS")
+	table.Row("oscar-cluster-a-of-valencia", "https://oscar.example.org", "active", "physics,chemistry", "OscarUnreachable")
+	for width, want := range map[int]string{
+		0:  "CLUSTER ENDPOINT STATE GROUPS REASON",
+		85: "CLUSTER ENDPOINT STATE GROUPS REASON",
+		70: "CLUSTER STATE GROUPS REASON",
+		55: "CLUSTER STATE REASON",
+	} {
+		lines := written(t, table, output.Style{Width: width})
+		if got := strings.Join(strings.Fields(lines[0]), " "); got != want {
+			t.Errorf("in %d characters: %s", width, got)
+		}
+		if !strings.HasPrefix(lines[1], "oscar-cluster-a-of-valencia") {
+			t.Errorf("in %d characters: %s", width, lines[1])
+		}
+		if got := written(t, table.WithoutHead(), output.Style{Width: width}); got[0] != lines[1] {
+			t.Errorf("without its head: %q; want %q", got[0], lines[1])
+		}
+	}
+}
+
 // Colours change no column, and a name is no state.
 func TestStatesHaveColours(t *testing.T) {
 	table := output.NewTable("SERVICE", "PHASE", "AGE")

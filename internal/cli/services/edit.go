@@ -3,6 +3,7 @@ package services
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -104,7 +105,7 @@ func (c *editCmd) read(ctx context.Context, api *client.Client) (*edition, error
 		return nil, exit.Errorf(exit.Conflict, "%s is %s, and cannot be changed", c.Service, output.Words(view.Phase))
 	}
 	c.Service, c.Cluster = view.Coordinator.ServiceName, view.Coordinator.ClusterID
-	s, err := api.Service(ctx, c.Service, c.Cluster)
+	s, err := c.definition(ctx, api, view)
 	if err != nil {
 		return nil, err
 	}
@@ -113,6 +114,25 @@ func (c *editCmd) read(ctx context.Context, api *client.Client) (*edition, error
 		return nil, err
 	}
 	return &edition{view: view, original: text.Bytes(), body: text.Bytes()}, nil
+}
+
+// definition is the one that was submitted, or, when it is not kept, with what OSCAR has filled in.
+func (c *editCmd) definition(ctx context.Context, api *client.Client, view *v1.Replicas) (*oscar.Service, error) {
+	history, err := api.History(ctx, c.Service, c.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range history {
+		if g.Generation != view.Generation {
+			continue
+		}
+		var s oscar.Service
+		if err := json.Unmarshal(g.Service, &s); err != nil {
+			return nil, fmt.Errorf("generation %d: %w", g.Generation, err)
+		}
+		return &s, nil
+	}
+	return api.Service(ctx, c.Service, c.Cluster)
 }
 
 // edit opens the definition until what was saved is applied, or is what was shown.

@@ -39,7 +39,8 @@ func GetFederations(a *command.App) *cobra.Command {
 
 func (c *getFederationsCmd) Run(ctx context.Context, a *command.App) error {
 	table := func(list []v1.Federation) *output.Table {
-		t := output.NewTable("GROUP", "COORDINATOR", "TOPOLOGY", "DELEGATION", "PHASE", "READY", "GENERATION", "OWNER", "AGE")
+		t := output.NewTable("GROUP", "COORDINATOR", "TOPOLOGY", "DELEGATION", "PHASE", "READY", "GENERATION", "OWNER", "AGE").
+			Optional("DELEGATION", "TOPOLOGY", "OWNER", "GENERATION")
 		for i := range list {
 			f := &list[i]
 			t.Row(f.GroupID, f.Coordinator.ClusterID+"/"+f.Coordinator.ServiceName, f.Topology, f.Delegation, f.Phase,
@@ -142,7 +143,8 @@ func GetServices(a *command.App) *cobra.Command {
 
 func (c *getServicesCmd) Run(ctx context.Context, a *command.App) error {
 	table := func(list []*oscar.Service) *output.Table {
-		t := output.NewTable("SERVICE", "CLUSTER", "GROUP", "CPU", "MEMORY", "IMAGE", "OWNER")
+		t := output.NewTable("SERVICE", "CLUSTER", "GROUP", "CPU", "MEMORY", "IMAGE", "OWNER").
+			Optional("OWNER", "MEMORY", "CPU", "IMAGE")
 		for _, s := range list {
 			group := ""
 			if s.Federation != nil {
