@@ -120,7 +120,7 @@ func (p *player) start() error {
 	}
 	defer func() { _ = results.Close() }()
 	cmd := exec.Command(p.binary, "-test.run=^TestHistories$", "-test.v", "-test.timeout=0", "-results=/dev/fd/3", "-drawings="+p.drawings)
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400", "GOTRACEBACK=all")
+	cmd.Env = history.Environ("GOMAXPROCS=1", "GOTRACEBACK=all")
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = p.output, p.output, []*os.File{results}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdin, err := cmd.StdinPipe()

@@ -102,7 +102,7 @@ func play(out io.Writer, binary, work string, plans []history.Plan, all blocks, 
 		return err
 	}
 	cmd := exec.Command(binary, "-test.run=^TestHistories$", "-test.timeout=0", "-test.coverprofile="+profile, "-results="+results)
-	cmd.Dir, cmd.Stdin = "test/history", &input
+	cmd.Dir, cmd.Stdin, cmd.Env = "test/history", &input, history.Environ()
 	said, failed := cmd.CombinedOutput()
 	if err := readOutcomes(results, taken); err != nil {
 		return err

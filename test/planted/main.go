@@ -265,7 +265,7 @@ func (p *player) fails(name string) (said string, caught bool) {
 func (p *player) run(defect int, args ...string) (said string, err error) {
 	cmd := exec.Command(p.binary, append(args, "-test.timeout", historyLimit.String())...)
 	cmd.Dir = "test/history"
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", variable, defect))
+	cmd.Env = history.Environ(fmt.Sprintf("%s=%d", variable, defect))
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState != nil {
 		p.used += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
