@@ -42,10 +42,10 @@ KUBE_LDFLAGS := -s -w -X $(KUBE_STAMP).gitVersion=$(KUBE_VERSION) \
 OPENID_VERSION := $(shell awk -F '"' '$$2 == "oidc-provider" { print $$4 }' test/openid/package.json)
 OPENID         := $(BUILD)/tools/openid-$(OPENID_VERSION)
 
-.PHONY: help build images demo demo-keep test kube kube-node openid lint fuzz bench contract proof proof-ha proof-jobs campaign campaign-coverage browser ui ui-check ui-tools screenshots recording
+.PHONY: help build images demo demo-keep test kube kube-node e2e-kube node-programs openid lint fuzz bench contract proof proof-ha proof-jobs campaign campaign-coverage browser ui ui-check ui-tools screenshots recording
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build the commands into bin/
 	@mkdir -p $(BIN)
@@ -75,11 +75,17 @@ $(KUBE)/built: tools/kube.mod tools/kube.sum
 		k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager
 	@touch $@
 
-kube-node: kube $(NODE)/built ## start a real Kubernetes node in namespaces, run a pod on it (or COMMAND="kubectl get nodes"), end it without a trace; root, Linux
+kube-node: node-programs ## start a real Kubernetes node in namespaces, run a pod on it (or COMMAND="kubectl get nodes"), end it without a trace; root, Linux
+	@$(BUILD)/kubenode -kube $(KUBE) -node $(NODE) -- $(COMMAND)
+
+e2e-kube: node-programs images ## the control plane's chart and images on such a node; E2E_KUBE=auto skips where a machine refuses
+	@helm=$$(tools/tool.sh helm); arch=$$($(GO) env GOARCH); $(BUILD)/kubenode -kube $(KUBE) -node $(NODE) -- \
+		test/e2ekube/run.sh "$(CURDIR)/$(BUILD)/images/oscarfed-$(or $(RELEASE),devel)-linux-$$arch.tar" "$$helm"
+
+node-programs: kube $(NODE)/built
 	@tools/kubenode.sh
 	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BUILD)/kubenode ./test/kubenode
 	@CGO_ENABLED=0 $(GO) build -buildvcs=false -ldflags '-s -w' -o $(NODE)/pause ./test/kubenode/pause
-	@$(BUILD)/kubenode -kube $(KUBE) -node $(NODE) -- $(COMMAND)
 
 $(NODE)/built: tools/kube.mod tools/kube.sum
 	@echo "building kubelet, kube-proxy, kube-scheduler and kubectl $(KUBE_VERSION), once: some minutes"
