@@ -90,6 +90,15 @@ func TestThePageShowsAFederationLive(t *testing.T) {
 	}
 }
 
+// handedOver makes the page read that seven jobs were handed over, whatever the cluster chose.
+const handedOver = `{ const real = window.fetch; window.fetch = async (path, call) => {
+	const answer = await real(path, call);
+	if (!String(path).startsWith('/system/stats?federation=')) return answer;
+	const stats = await answer.json();
+	stats.edges = [{from: 'oscar-cluster-a/grayify', to: 'oscar-cluster-b/grayify', jobs: 7}];
+	return new Response(JSON.stringify(stats), {status: 200, headers: {'Content-Type': 'application/json'}});
+}; 0 }`
+
 // TestThePageExplainsJobs: where each went and why, and deleting says what stays.
 func TestThePageExplainsJobs(t *testing.T) {
 	w := world.New(t, world.Options{Names: []string{"grayify"}, Sim: world.QuickJobs})
@@ -101,12 +110,19 @@ func TestThePageExplainsJobs(t *testing.T) {
 	s.admin()
 	s.goTo("/jobs", "Jobs")
 	s.Until("[...document.querySelectorAll('tbody .state')].some((e) => e.textContent === 'succeeded')")
+	s.Until("document.querySelectorAll('.plot path').length >= 4 && document.querySelectorAll('.plot table tbody tr').length >= 3")
 	s.accessible("jobs")
 	s.narrow("jobs")
 	s.goTo("/jobs/"+id, "Job of grayify")
 	s.Until("document.querySelector('.verdicts .chosen') && document.querySelector('.timeline')?.textContent.includes('Succeeded')")
 	s.accessible("job")
 	s.narrow("job")
+
+	// How many jobs went where is told beside the graph, too.
+	s.Eval(handedOver, nil)
+	s.goTo("/federations", "Federations")
+	s.Click("grayify")
+	s.Until("[...document.querySelectorAll('td[data-label=\"Jobs from others\"]')].map((e) => e.textContent).sort().join() === '0,0,7'")
 
 	s.goTo("/clusters", "Clusters")
 	s.Until("document.querySelectorAll('li.cluster').length === 3 && document.querySelector('.capacity')")

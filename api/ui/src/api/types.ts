@@ -20,6 +20,7 @@ export type Plan = Schemas["Plan"];
 export type PlanField = Schemas["PlanField"];
 export type Bucket = Schemas["Bucket"];
 export type Generation = Schemas["Generation"];
+export type Stats = Schemas["Stats"];
 export type Usage = Schemas["Usage"];
 export type AuditEntry = Schemas["AuditEntry"];
 export type WhoAmI = Schemas["WhoAmI"];

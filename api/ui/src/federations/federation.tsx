@@ -1,7 +1,8 @@
 import { lazy } from "../parts/lazy";
 import { useState } from "preact/hooks";
-import { read } from "../api/client";
-import { address, type Federation, type Replica } from "../api/types";
+import { query, read } from "../api/client";
+import { usePoll } from "../api/poll";
+import { address, type Federation, type Replica, type Stats } from "../api/types";
 import { federations, name } from "../live/store";
 import { replicaTrouble } from "../live/trouble";
 import { count, plural } from "../parts/numbers";
@@ -85,16 +86,17 @@ function Members({ f }: { f: Federation }) {
   const [adding, setAdding] = useState(false);
   const [removing, setRemoving] = useState<Replica>();
   const open = !over.has(f.phase);
+  const jobs = usePoll<Stats>(`/system/stats${query({ federation: f.uid })}`, 5_000).data?.edges ?? none;
   return (
     <>
-      {f.replicas.length > 1 && <Card title="Who lists whom"><Graph f={f} /></Card>}
+      {f.replicas.length > 1 && <Card title="Who lists whom"><Graph f={f} jobs={jobs} /></Card>}
       <Card title={`${plural(f.replicas.length, "member")}`} aside={open && <button type="button" class="button small" onClick={() => setAdding(true)}>Add members …</button>} flush>
         <div class="scroll" tabIndex={0} role="region" aria-label="Members">
           <table class="stack">
             <thead>
-              <tr><th scope="col" class="first">Cluster</th><th scope="col">State</th><th scope="col">Cause, and what to do</th><th scope="col">Lists</th><th scope="col">Generation</th><th scope="col">Since</th>{open && <th scope="col"><span class="hidden">What can be done</span></th>}</tr>
+              <tr><th scope="col" class="first">Cluster</th><th scope="col">State</th><th scope="col">Cause, and what to do</th><th scope="col">Lists</th><th scope="col">Jobs from others</th><th scope="col">Generation</th><th scope="col">Since</th>{open && <th scope="col"><span class="hidden">What can be done</span></th>}</tr>
             </thead>
-            <tbody>{[...f.replicas].sort((a, b) => rank(a) - rank(b)).map((r) => <MemberRow key={address(r)} f={f} r={r} remove={open ? () => setRemoving(r) : undefined} />)}</tbody>
+            <tbody>{[...f.replicas].sort((a, b) => rank(a) - rank(b)).map((r) => <MemberRow key={address(r)} f={f} r={r} jobs={jobs} remove={open ? () => setRemoving(r) : undefined} />)}</tbody>
           </table>
         </div>
       </Card>
@@ -116,13 +118,16 @@ function Members({ f }: { f: Federation }) {
   );
 }
 
+/** none are the jobs handed over until they are read. */
+const none: Stats["edges"] = [];
+
 /** rank puts members in trouble first. */
 function rank(r: Replica): number {
   const tone = replicaTrouble(r);
   return tone === "bad" ? 0 : tone ? 1 : 2;
 }
 
-function MemberRow({ f, r, remove }: { f: Federation; r: Replica; remove: (() => void) | undefined }) {
+function MemberRow({ f, r, jobs, remove }: { f: Federation; r: Replica; jobs: Stats["edges"]; remove: (() => void) | undefined }) {
   const self = address(r);
   const coordinator = self === address(f.coordinator);
   const lists = f.edges.filter(([from]) => from === self).length;
@@ -143,6 +148,7 @@ function MemberRow({ f, r, remove }: { f: Federation; r: Replica; remove: (() =>
         {status?.hint && <span class="block hint">{status.hint}</span>}
       </td>
       <td data-label="Lists">{count(lists)}</td>
+      <td data-label="Jobs from others">{count(jobs.filter((e) => e.to === self).reduce((sum, e) => sum + e.jobs, 0))}</td>
       <td data-label="Generation" class="nowrap">{r.type === "endpoint" ? "–" : behind ? `${count(status.observed_generation)} of ${count(f.generation)}` : count(f.generation)}</td>
       <td data-label="Since" class="nowrap"><Ago at={status?.last_transition_time} /></td>
       {remove && <td class="end">{!coordinator && <button type="button" class="button small" aria-label={`Remove ${self}`} onClick={remove}>Remove …</button>}</td>}

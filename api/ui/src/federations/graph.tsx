@@ -1,8 +1,10 @@
 import cytoscape from "cytoscape";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { address, type Federation, type Replica } from "../api/types";
+import { address, type Federation, type Replica, type Stats } from "../api/types";
 import { to } from "../route";
 import { toneOf, words, type Tone } from "../parts/state";
+
+export type JobEdges = Stats["edges"];
 
 function phaseOf(r: Replica): string {
   return r.type === "endpoint" ? "endpoint" : (r.status?.phase ?? "pending");
@@ -14,7 +16,7 @@ const shapes: Record<Tone, string> = { ok: "ellipse", busy: "ellipse", warn: "tr
  * Graph draws who lists whom. What it shows is a table beside it, too: a screen reader and the
  * keyboard use that.
  */
-export function Graph({ f }: { f: Federation }) {
+export function Graph({ f, jobs }: { f: Federation; jobs: JobEdges }) {
   const box = useRef<HTMLDivElement>(null);
   const drawn = useRef<cytoscape.Core | undefined>(undefined);
   const [dark, setDark] = useState(() => matchMedia("(prefers-color-scheme: dark)").matches);
@@ -67,15 +69,32 @@ export function Graph({ f }: { f: Federation }) {
       }
     });
   }, [f]);
+  useEffect(() => {
+    const cy = drawn.current;
+    if (!cy) return;
+    cy.batch(() => {
+      for (const edge of cy.edges()) edge.data("width", widthOf(handed(jobs, edge.data("source"), edge.data("target"))));
+    });
+  }, [structure, dark, jobs]);
   const few = f.replicas.length <= 30;
   return (
     <div class="graph-frame">
       <div ref={box} class={few ? "graph" : "graph tall"} aria-hidden="true" />
       <p class="legend small muted" aria-hidden="true">
-        <span class="key coordinator">coordinator</span><span class="key line">lists → listed</span>
+        <span class="key coordinator">coordinator</span><span class="key line">lists → listed, the wider the more jobs went there</span>
       </p>
     </div>
   );
+}
+
+/** handed is how many jobs went either way between two members. */
+function handed(jobs: JobEdges, a: unknown, b: unknown): number {
+  return jobs.filter((e) => (e.from === a && e.to === b) || (e.from === b && e.to === a)).reduce((sum, e) => sum + e.jobs, 0);
+}
+
+/** widthOf grows with the logarithm, so that one busy member does not hide the others. */
+function widthOf(jobs: number): number {
+  return Math.min(10, 1.5 + 2 * Math.log10(1 + jobs));
 }
 
 function classes(f: Federation, r: Replica): string {
@@ -101,7 +120,7 @@ function elements(f: Federation): cytoscape.ElementDefinition[] {
     if (!from || !target || !known.has(from) || !known.has(target)) return [];
     const both = pairs.has(`${target}\n${from}`);
     if (both && from > target) return []; // one line with two arrows
-    return [{ data: { id: `${from}\n${target}`, source: from, target }, classes: both ? "both" : "" }];
+    return [{ data: { id: `${from}\n${target}`, source: from, target, width: widthOf(0) }, classes: both ? "both" : "" }];
   });
   return [...nodes, ...edges];
 }
@@ -183,7 +202,7 @@ function style(many: boolean): cytoscape.StylesheetJson {
     { selector: "node.coordinator", style: { width: 36, height: 36, "border-width": 4, "border-color": colour("--accent"), "border-style": "double", "font-weight": "bold" } },
     {
       selector: "edge",
-      style: { width: 1.5, "line-color": colour("--strong-line"), "target-arrow-color": colour("--strong-line"), "target-arrow-shape": "triangle", "curve-style": many ? "haystack" : "bezier", "arrow-scale": 0.9, opacity: many ? 0.35 : 1 },
+      style: { width: "data(width)", "line-color": colour("--strong-line"), "target-arrow-color": colour("--strong-line"), "target-arrow-shape": "triangle", "curve-style": many ? "haystack" : "bezier", "arrow-scale": 0.9, opacity: many ? 0.35 : 1 },
     },
     { selector: "edge.both", style: { "source-arrow-shape": "triangle", "source-arrow-color": colour("--strong-line") } },
   ];

@@ -8,6 +8,7 @@ import { Card, Empty, Failure, Loading, Page } from "../parts/parts";
 import { State, toneOf, words } from "../parts/state";
 import { Ago } from "../parts/time";
 import { refine, route, to } from "../route";
+import { LastHour } from "./hour";
 
 const pageSize = 50;
 const groups: { label: string; states: JobState[] }[] = [
@@ -36,6 +37,7 @@ export function Jobs() {
   const any = filters.service || filters.cluster_id || filters.group_id || group;
   return (
     <Page title="Jobs">
+      {!any && <LastHour />}
       <div class="filters">
         <label class="search">
           <span class="hidden">Service</span>

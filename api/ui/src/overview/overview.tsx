@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 import { query } from "../api/client";
 import { usePoll } from "../api/poll";
 import type { Info, Jobs } from "../api/types";
+import { LastHour } from "../jobs/hour";
 import { clusterList, federationList, federationsOn } from "../live/store";
 import { clusterState, lastEvents, troubles, type Entry } from "../live/trouble";
 import { bytes, count, plural } from "../parts/numbers";
@@ -21,6 +22,7 @@ export function Overview() {
       <div class="columns">
         <div class="wide">
           <Attention />
+          <LastHour />
           <LastEvents />
         </div>
         <div class="narrow"><Fleet /></div>
