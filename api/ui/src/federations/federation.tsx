@@ -94,7 +94,7 @@ function Members({ f }: { f: Federation }) {
         <div class="scroll" tabIndex={0} role="region" aria-label="Members">
           <table class="stack">
             <thead>
-              <tr><th scope="col" class="first">Cluster</th><th scope="col">State</th><th scope="col">Cause, and what to do</th><th scope="col">Lists</th><th scope="col">Jobs from others</th><th scope="col">Generation</th><th scope="col">Since</th>{open && <th scope="col"><span class="hidden">What can be done</span></th>}</tr>
+              <tr><th scope="col" class="first">Cluster</th><th scope="col">State</th><th scope="col">Cause, and what to do</th><th scope="col">Lists</th><th scope="col">Jobs taken</th><th scope="col">Generation</th><th scope="col">Since</th>{open && <th scope="col"><span class="hidden">What can be done</span></th>}</tr>
             </thead>
             <tbody>{[...f.replicas].sort((a, b) => rank(a) - rank(b)).map((r) => <MemberRow key={address(r)} f={f} r={r} jobs={jobs} remove={open ? () => setRemoving(r) : undefined} />)}</tbody>
           </table>
@@ -148,7 +148,7 @@ function MemberRow({ f, r, jobs, remove }: { f: Federation; r: Replica; jobs: St
         {status?.hint && <span class="block hint">{status.hint}</span>}
       </td>
       <td data-label="Lists">{count(lists)}</td>
-      <td data-label="Jobs from others">{count(jobs.filter((e) => e.to === self).reduce((sum, e) => sum + e.jobs, 0))}</td>
+      <td data-label="Jobs taken">{count(jobs.filter((e) => e.to === self).reduce((sum, e) => sum + e.jobs, 0))}</td>
       <td data-label="Generation" class="nowrap">{r.type === "endpoint" ? "–" : behind ? `${count(status.observed_generation)} of ${count(f.generation)}` : count(f.generation)}</td>
       <td data-label="Since" class="nowrap"><Ago at={status?.last_transition_time} /></td>
       {remove && <td class="end">{!coordinator && <button type="button" class="button small" aria-label={`Remove ${self}`} onClick={remove}>Remove …</button>}</td>}
