@@ -72,8 +72,9 @@ export function Graph({ f, jobs }: { f: Federation; jobs: JobEdges }) {
   useEffect(() => {
     const cy = drawn.current;
     if (!cy) return;
+    const sums = handed(jobs);
     cy.batch(() => {
-      for (const edge of cy.edges()) edge.data("width", widthOf(handed(jobs, edge.data("source"), edge.data("target"))));
+      for (const edge of cy.edges()) edge.data("width", widthOf(sums.get(pair(edge.data("source"), edge.data("target"))) ?? 0));
     });
   }, [structure, dark, jobs]);
   const few = f.replicas.length <= 30;
@@ -87,9 +88,19 @@ export function Graph({ f, jobs }: { f: Federation; jobs: JobEdges }) {
   );
 }
 
-/** handed is how many jobs went either way between two members. */
-function handed(jobs: JobEdges, a: unknown, b: unknown): number {
-  return jobs.filter((e) => (e.from === a && e.to === b) || (e.from === b && e.to === a)).reduce((sum, e) => sum + e.jobs, 0);
+/** handed is how many jobs went either way between two members, by their pair. */
+function handed(jobs: JobEdges): Map<string, number> {
+  const sums = new Map<string, number>();
+  for (const e of jobs) {
+    const key = pair(e.from, e.to);
+    sums.set(key, (sums.get(key) ?? 0) + e.jobs);
+  }
+  return sums;
+}
+
+/** pair names two members, whichever is first. */
+function pair(a: string, b: string): string {
+  return a < b ? `${a} ${b}` : `${b} ${a}`;
 }
 
 /** widthOf grows with the logarithm, so that one busy member does not hide the others. */
