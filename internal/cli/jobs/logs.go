@@ -32,11 +32,12 @@ type jobLogsCmd struct {
 func Logs(a *command.App, name string) *cobra.Command {
 	var c jobLogsCmd
 	cmd := &cobra.Command{
-		Use:   "logs JOB",
+		Use:   "logs SERVICE|JOB",
 		Short: "Show what a job has written",
 		Long: "Show what a job has written, from the cluster that runs it. JOB may also be the name of its Job\n" +
-			"at OSCAR.",
-		Example: "  oscarfed " + name + " 01a1fda3-fc9e-70a6-b6c0-0c2c788607cf -f",
+			"at OSCAR; of a SERVICE it is the newest job that may be seen.",
+		Example: "  oscarfed " + name + " grayify -f\n" +
+			"  oscarfed " + name + " 01a1fda3-fc9e-70a6-b6c0-0c2c788607cf",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.Job = args[0]
 			return c.Run(cmd.Context(), a)
@@ -44,7 +45,7 @@ func Logs(a *command.App, name string) *cobra.Command {
 	}
 	f := command.FlagsOf(cmd)
 	f.Text(&c.Service, "service", "", "", "NAME", "Service of a Job that did not come in here.")
-	f.Text(&c.Cluster, "cluster", "", "", "ID", "With --service: its cluster, when several have one of that name.")
+	f.Text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")
 	f.BoolVarP(&c.Timestamps, "timestamps", "", false, "Begin each line with its time.")
 	f.BoolVarP(&c.Follow, "follow", "f", false, "Go on until the job has ended.")
 	return cmd
@@ -67,6 +68,13 @@ func (c *jobLogsCmd) Run(ctx context.Context, a *command.App) error {
 		return err
 	}
 	id, name := jobOfName(c.Job)
+	if uuid.Validate(id) != nil {
+		if _, err := api.Job(ctx, id); exit.StatusOf(err) == exit.NotFound {
+			if id, err = c.newestOf(ctx, a, api); err != nil {
+				return err
+			}
+		}
+	}
 	log := &followed{app: a, api: api, timestamps: c.Timestamps}
 	for {
 		job, err := api.Job(ctx, id)
@@ -89,6 +97,19 @@ func (c *jobLogsCmd) Run(ctx context.Context, a *command.App) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// newestOf is the newest job of a service.
+func (c *jobLogsCmd) newestOf(ctx context.Context, a *command.App, api *client.Client) (string, error) {
+	page, err := api.Jobs(ctx, client.JobQuery{Service: c.Job, ClusterID: c.Cluster, Limit: 1})
+	if err != nil {
+		return "", err
+	}
+	if len(page.Jobs) == 0 {
+		return "", exit.Errorf(exit.NotFound, "there is no job %q, and no job of a service of that name", c.Job)
+	}
+	a.Sayf("job %s, %s", page.Jobs[0].ID, page.Jobs[0].State)
+	return page.Jobs[0].ID, nil
 }
 
 // jobOfName is the job of a name at OSCAR, <service>-<job>-<attempt>, with that name; or a

@@ -24,6 +24,9 @@ const (
 	FormWide     Form = "wide"
 	FormName     Form = "name"
 	FormFDL      Form = "fdl"
+	FormMermaid  Form = "mermaid"
+	FormDot      Form = "dot"
+	FormSVG      Form = "svg"
 	formJSON     Form = "json"
 	FormYAML     Form = "yaml"
 	formJSONPath      = "jsonpath="
@@ -42,7 +45,7 @@ func (f Form) Encoded() bool { return f != FormTable && f != FormWide }
 func FormOf(given, configured string) (Form, error) {
 	f := Form(cmp.Or(given, configured, string(FormTable)))
 	switch f {
-	case FormTable, FormWide, FormName, FormFDL, formJSON, FormYAML:
+	case FormTable, FormWide, FormName, FormFDL, FormMermaid, FormDot, FormSVG, formJSON, FormYAML:
 		return f, nil
 	}
 	if text, ok := strings.CutPrefix(string(f), formJSONPath); ok {

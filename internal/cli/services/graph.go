@@ -17,7 +17,6 @@ import (
 type graphCmd struct {
 	Service string
 	Cluster string
-	As      string
 }
 
 // Graph is `oscarfed graph`.
@@ -26,9 +25,10 @@ func Graph(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "graph SERVICE",
 		Short: "Draw a service's federation",
-		Long:  "Draw a service's federation: its members, and who lists whom.",
+		Long: "Draw a service's federation: its members, and who lists whom; with -o as mermaid, dot or svg for other\n" +
+			"programs.",
 		Example: "  oscarfed graph grayify\n" +
-			"  oscarfed graph grayify --as svg > grayify.svg",
+			"  oscarfed graph grayify -o svg > grayify.svg",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.Service = args[0]
 			return c.Run(cmd.Context(), a)
@@ -36,7 +36,6 @@ func Graph(a *command.App) *cobra.Command {
 	}
 	f := command.FlagsOf(cmd)
 	f.ClusterOf(&c.Cluster)
-	f.Choice(&c.As, "as", "text", "What to draw it as", "text", "mermaid", "dot", "svg")
 	return cmd
 }
 
@@ -49,18 +48,17 @@ func (c *graphCmd) Run(ctx context.Context, a *command.App) error {
 	if err != nil {
 		return err
 	}
-	if a.Form != output.FormTable {
-		return output.Encode(a.Stdout, a.Form, f)
-	}
-	switch c.As {
-	case "mermaid":
+	switch a.Form {
+	case output.FormMermaid:
 		_, err = a.Stdout.Write([]byte(mermaid(f)))
-	case "dot":
+	case output.FormDot:
 		_, err = a.Stdout.Write([]byte(dot(f)))
-	case "svg":
+	case output.FormSVG:
 		_, err = a.Stdout.Write([]byte(svg(f)))
-	default:
+	case output.FormTable:
 		return graph(f).Write(a.Stdout, a.Style().Unbounded())
+	default:
+		return output.Encode(a.Stdout, a.Form, f)
 	}
 	return err
 }
