@@ -95,7 +95,11 @@ func (c *deleteCmd) Run(ctx context.Context, a *command.App) error {
 }
 
 // toDelete is a service and its cluster, which may be empty.
-type toDelete struct{ service, cluster string }
+type toDelete struct {
+	service, cluster string
+	// revision that its federation must have; 0 demands none.
+	revision int64
+}
 
 // services are those of the command line or of the FDL, the last of which may need those before it.
 func (c *deleteCmd) services(a *command.App) ([]toDelete, error) {
@@ -103,7 +107,7 @@ func (c *deleteCmd) services(a *command.App) ([]toDelete, error) {
 	case (c.Service == "") == (c.File == ""):
 		return nil, exit.Usagef("SERVICE is missing: oscarfed delete SERVICE, or oscarfed delete -f FILE")
 	case c.File == "":
-		return []toDelete{{c.Service, c.Cluster}}, nil
+		return []toDelete{{service: c.Service, cluster: c.Cluster}}, nil
 	}
 	list, err := readServices(c.File, c.Cluster, a.Stdin)
 	if err != nil {
@@ -111,7 +115,7 @@ func (c *deleteCmd) services(a *command.App) ([]toDelete, error) {
 	}
 	var services []toDelete
 	for _, s := range slices.Backward(list) {
-		services = append(services, toDelete{s.Name, s.ClusterID})
+		services = append(services, toDelete{service: s.Name, cluster: s.ClusterID})
 	}
 	return services, nil
 }
@@ -126,7 +130,7 @@ func question(services []toDelete) string {
 }
 
 func (c *deleteCmd) delete(ctx context.Context, a *command.App, api *client.Client, s toDelete) error {
-	opts := client.DeleteOptions{ClusterID: s.cluster, Data: c.Data, Jobs: c.Jobs, IdempotencyKey: uuid.NewString()}
+	opts := client.DeleteOptions{ClusterID: s.cluster, Data: c.Data, Jobs: c.Jobs, IfMatch: s.revision, IdempotencyKey: uuid.NewString()}
 	if c.Wait {
 		opts.Wait = c.Timeout
 	}

@@ -99,7 +99,7 @@ func (p *pruning) delete(ctx context.Context, a *command.App, api *client.Client
 			continue
 		}
 		c := deleteCmd{Wait: w.Wait, Timeout: w.Timeout}
-		if err := c.delete(ctx, a, api, toDelete{f.Coordinator.ServiceName, f.Coordinator.ClusterID}); err != nil {
+		if err := c.delete(ctx, a, api, toDelete{now.Coordinator.ServiceName, now.Coordinator.ClusterID, now.Revision}); err != nil {
 			return err
 		}
 	}
