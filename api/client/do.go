@@ -230,6 +230,9 @@ func (c *Client) noAnswer(ctx context.Context, in call, sent bool, err error) er
 		err = wrapped.Err // it repeats the URL, with its query
 	}
 	p := v1.Problem{Code: v1.CodeUnavailable, Title: "The control plane cannot be reached", Detail: c.base + ": " + err.Error(), Instance: in.path}
+	if strings.Contains(err.Error(), "malformed HTTP") {
+		p.Title = "No control plane answers here"
+	}
 	if sent && !in.reads() {
 		p.Code, p.Title = v1.CodeUnknownOutcome, "The control plane did not answer; the change may have happened"
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -180,6 +181,33 @@ func TestNobodyListens(t *testing.T) {
 	_, err = c.CreateService(t.Context(), parse(t, `{"name":"a"}`), client.CreateOptions{})
 	e := asError(t, err)
 	if e.Code() != v1.CodeUnavailable || e.Problem.Status != 0 || e.Err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("got %+v", e)
+	}
+}
+
+// What is no HTTP server, such as etcd, is no control plane.
+func TestAnotherServerThanOneOfHTTP(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Write([]byte("\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x05\x00\x00\x40\x00"))
+			_ = conn.Close()
+		}
+	}()
+	c, err := client.New(client.Config{Endpoint: "http://" + listener.Addr().String(), Tries: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Clusters(t.Context())
+	if e := asError(t, err); e.Problem.Title != "No control plane answers here" {
 		t.Errorf("got %+v", e)
 	}
 }
