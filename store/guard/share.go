@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// shareFrom is the size of a part from which its readers share one answer.
+	// shareFrom is the size of a part from which its answer is kept for further readers.
 	shareFrom = 64 << 10
 	// shareBytes bounds the answers that are kept for further readers. What is on its way to a
 	// reader stays in memory besides.
@@ -38,7 +38,7 @@ type shared struct {
 }
 
 type keptPart struct {
-	wire  []byte
+	keys  []byte
 	used  time.Time
 	timer *time.Timer
 }
@@ -59,15 +59,15 @@ func (s *shared) find(key string) []byte {
 	}
 	k.used = time.Now()
 	k.timer.Reset(shareFor)
-	return k.wire
+	return k.keys
 }
 
 // keep keeps an answer, in place of those that were not given for longest.
-func (s *shared) keep(key string, wire []byte) {
+func (s *shared) keep(key string, keys []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drop(key, s.kept[key])
-	for s.bytes+len(wire) > shareBytes && len(s.kept) > 0 {
+	for s.bytes+len(keys) > shareBytes && len(s.kept) > 0 {
 		oldest := ""
 		for key, k := range s.kept {
 			if oldest == "" || k.used.Before(s.kept[oldest].used) {
@@ -76,7 +76,7 @@ func (s *shared) keep(key string, wire []byte) {
 		}
 		s.drop(oldest, s.kept[oldest])
 	}
-	k := &keptPart{wire: wire, used: time.Now()}
+	k := &keptPart{keys: keys, used: time.Now()}
 	k.timer = time.AfterFunc(shareFor, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -86,7 +86,7 @@ func (s *shared) keep(key string, wire []byte) {
 		s.kept = map[string]*keptPart{}
 	}
 	s.kept[key] = k
-	s.bytes += len(wire)
+	s.bytes += len(keys)
 }
 
 // drop forgets k, unless it was replaced already. The caller holds the lock.
@@ -96,20 +96,22 @@ func (s *shared) drop(key string, k *keptPart) {
 	}
 	k.timer.Stop()
 	delete(s.kept, key)
-	s.bytes -= len(k.wire)
+	s.bytes -= len(k.keys)
 }
 
-// part answers with a part, for which the user's right is that it knows its name.
+// part answers with a part, for which the user's right is that it knows its name. Each reader asks
+// for itself whether the part is there: those who share a reading may have come after its answer.
 func (c *call) part(ctx context.Context, r *pb.RangeRequest) (any, error) {
 	key := string(r.Key)
-	wire := c.shared.find(key)
-	if wire == nil {
-		if err := c.readPart(ctx, key); err != nil {
+	keys := c.shared.find(key)
+	if keys == nil {
+		var err error
+		if keys, err = c.readPart(ctx, key); err != nil {
 			return nil, err
 		}
-		if wire = c.shared.find(key); wire == nil {
-			return c.plainPart(ctx, r)
-		}
+	}
+	if keys == nil { // it was not there
+		return c.plainPart(ctx, r)
 	}
 	now, err := c.cfg.Etcd.Part(ctx, &pb.RangeRequest{Key: r.Key, CountOnly: true})
 	if err != nil || now.Count == 0 {
@@ -119,31 +121,32 @@ func (c *call) part(ctx context.Context, r *pb.RangeRequest) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the header of an answer: %w", err)
 	}
-	return &sharedAnswer{header: header, keys: wire}, nil
+	return &sharedAnswer{header: header, keys: keys}, nil
 }
 
-// readPart reads a part once for all that wait for it, and keeps a large one. A small or absent one
-// each of them reads by itself.
-func (c *call) readPart(ctx context.Context, key string) error {
+// readPart reads a part once for all that wait for it now, and keeps a large one. It is nil when there
+// is none.
+func (c *call) readPart(ctx context.Context, key string) ([]byte, error) {
 	done := c.shared.reading.DoChan(key, func() (any, error) {
 		// The first reader may go while others wait.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shareTimeout)
 		defer cancel()
 		resp, err := c.plainPart(ctx, &pb.RangeRequest{Key: []byte(key)})
-		if err != nil || proto.Size(resp) < shareFrom {
-			return nil, err
+		if err != nil || resp.Count == 0 {
+			return []byte(nil), err
 		}
-		wire, err := proto.Marshal(&pb.RangeResponse{Kvs: resp.Kvs, Count: resp.Count})
-		if err == nil {
-			c.shared.keep(key, wire)
+		keys, err := proto.Marshal(&pb.RangeResponse{Kvs: resp.Kvs, Count: resp.Count})
+		if err == nil && len(keys) >= shareFrom {
+			c.shared.keep(key, keys)
 		}
-		return nil, err
+		return keys, err
 	})
 	select {
 	case <-ctx.Done():
-		return c.tooMany("bytes")
+		return nil, c.tooMany("bytes")
 	case got := <-done:
-		return got.Err
+		keys, _ := got.Val.([]byte)
+		return keys, got.Err
 	}
 }
 
