@@ -4,82 +4,38 @@ package main
 
 import (
 	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
-	"github.com/oscarfed/oscarfed/internal/pki"
+	"github.com/oscarfed/oscarfed/test/kubekeys"
 )
-
-// certificateLife outlives any run.
-const certificateLife = 24 * time.Hour
 
 // kubeletClient is the user that the API server is for kubelet.
 const kubeletClient = "kubelet-client"
 
-// keys are the files that Kubernetes is started with.
+// keys are what Kubernetes is started with.
 type keys struct {
-	authority, serverCert, serverKey string
-	clientCert, clientKey            string
-	accountPublic, accountPrivate    string
-	tokens                           string
-	adminToken, kubeletToken         string
+	*kubekeys.Keys
+
+	clientCert, clientKey string
+	admin, kubelet        kubekeys.User
 }
 
-// newKeys makes an authority, one certificate for the API server and kubelet, one that the API
-// server shows to kubelet, keys for tokens of service accounts, and two tokens.
+// newKeys makes one certificate for the API server and kubelet, one that the API server shows to
+// kubelet, and two users with tokens.
 func newKeys(dir string) (*keys, error) {
-	authority, err := pki.LoadOrCreate(filepath.Join(dir, "authority"), "kubenode", time.Now)
-	if err != nil {
+	k := &keys{
+		admin:   kubekeys.Administrator(),
+		kubelet: kubekeys.User{Token: rand.Text(), Name: "system:node:" + nodeName, Group: "system:nodes"},
+	}
+	hosts := []string{"kubernetes.default.svc.cluster.local", "kubernetes.default.svc", "10.96.0.1", nodeName, nodeAddress, "127.0.0.1"}
+	var err error
+	if k.Keys, err = kubekeys.Make(dir, "kubenode", hosts, k.admin, k.kubelet); err != nil {
 		return nil, err
 	}
-	cert, key, err := authority.Issue(pki.Subject{
-		Hosts: []string{"kubernetes.default.svc.cluster.local", "kubernetes.default.svc", "10.96.0.1", nodeName, nodeAddress, "127.0.0.1"}, Life: certificateLife,
-	})
-	if err != nil {
-		return nil, err
-	}
-	clientCert, clientKey, err := authority.Issue(pki.Subject{Name: kubeletClient, Life: certificateLife})
-	if err != nil {
-		return nil, err
-	}
-	account, err := pki.NewKey()
-	if err != nil {
-		return nil, err
-	}
-	private, err := pki.EncodeKey(account)
-	if err != nil {
-		return nil, err
-	}
-	public, err := x509.MarshalPKIXPublicKey(account.Public())
-	if err != nil {
-		return nil, err
-	}
-	k := &keys{adminToken: rand.Text(), kubeletToken: rand.Text()}
-	for _, f := range []struct {
-		path *string
-		name string
-		data []byte
-	}{
-		{&k.authority, "ca.crt", authority.CertPEM()},
-		{&k.serverCert, "server.crt", cert},
-		{&k.serverKey, "server.key", key},
-		{&k.clientCert, "client.crt", clientCert},
-		{&k.clientKey, "client.key", clientKey},
-		{&k.accountPrivate, "accounts.key", private},
-		{&k.accountPublic, "accounts.pub", pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})},
-		{&k.tokens, "tokens.csv", []byte(k.adminToken + ",admin,admin,system:masters\n" +
-			k.kubeletToken + ",system:node:" + nodeName + "," + nodeName + ",system:nodes\n")},
-	} {
-		*f.path = filepath.Join(dir, f.name)
-		if err := os.WriteFile(*f.path, f.data, 0o600); err != nil {
-			return nil, err
-		}
-	}
-	return k, nil
+	k.clientCert, k.clientKey, err = k.Client(kubeletClient)
+	return k, err
 }
 
 // Configurations; DIR is the node's folder.
@@ -147,8 +103,8 @@ func writeConfigs(dir string, k *keys) error {
 		return err
 	}
 	for _, f := range []struct{ name, text, token string }{
-		{"admin.conf", kubeconfig, k.adminToken},
-		{"kubelet.conf", kubeconfig, k.kubeletToken},
+		{"admin.conf", kubeconfig, k.admin.Token},
+		{"kubelet.conf", kubeconfig, k.kubelet.Token},
 		{"kubelet.yaml", kubelet, ""},
 		{"proxy.yaml", proxy, ""},
 		{"containerd.toml", containerd, ""},

@@ -121,11 +121,11 @@ func (n *node) kubernetes(ctx context.Context, etcd string, k *keys) error {
 	err := n.program(filepath.Join(n.kube, "kube-apiserver"),
 		"--etcd-servers="+etcd, "--bind-address=0.0.0.0", "--advertise-address="+nodeAddress, "--secure-port=6443",
 		"--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
-		"--token-auth-file="+k.tokens, "--client-ca-file="+k.authority, "--tls-cert-file="+k.serverCert, "--tls-private-key-file="+k.serverKey,
+		"--token-auth-file="+k.Tokens, "--client-ca-file="+k.Authority, "--tls-cert-file="+k.ServerCert, "--tls-private-key-file="+k.ServerKey,
 		"--kubelet-client-certificate="+k.clientCert, "--kubelet-client-key="+k.clientKey,
-		"--kubelet-certificate-authority="+k.authority, "--kubelet-preferred-address-types=InternalIP",
+		"--kubelet-certificate-authority="+k.Authority, "--kubelet-preferred-address-types=InternalIP",
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
-		"--service-account-key-file="+k.accountPublic, "--service-account-signing-key-file="+k.accountPrivate)
+		"--service-account-key-file="+k.AccountPublic, "--service-account-signing-key-file="+k.AccountPrivate)
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (n *node) kubernetes(ctx context.Context, etcd string, k *keys) error {
 	for _, p := range [][]string{
 		{
 			filepath.Join(n.kube, "kube-controller-manager"), admin, "--leader-elect=false", "--use-service-account-credentials",
-			"--service-account-private-key-file=" + k.accountPrivate, "--root-ca-file=" + k.authority, "--allocate-node-cidrs=false",
+			"--service-account-private-key-file=" + k.AccountPrivate, "--root-ca-file=" + k.Authority, "--allocate-node-cidrs=false",
 			"--flex-volume-plugin-dir=" + filepath.Join(n.dir, "volume-plugins"),
 		},
 		{filepath.Join(n.node, "kube-scheduler"), admin, "--leader-elect=false"},

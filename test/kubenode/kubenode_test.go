@@ -60,7 +60,7 @@ func TestConfigurationsNameTheNodesFolder(t *testing.T) {
 	if err := writeConfigs(dir, k); err != nil {
 		t.Fatal(err)
 	}
-	for name, token := range map[string]string{"admin.conf": k.adminToken, "kubelet.conf": k.kubeletToken, "kubelet.yaml": "", "containerd.toml": "", "proxy.yaml": ""} {
+	for name, token := range map[string]string{"admin.conf": k.admin.Token, "kubelet.conf": k.kubelet.Token, "kubelet.yaml": "", "containerd.toml": "", "proxy.yaml": ""} {
 		data, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)

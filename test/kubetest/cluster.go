@@ -19,6 +19,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/test/await"
+	"github.com/oscarfed/oscarfed/test/kubekeys"
 )
 
 // Config of a cluster.
@@ -77,12 +78,13 @@ func (c *Cluster) start(bin string, cfg Config) (err error) {
 	if err != nil {
 		return fmt.Errorf("etcd below Kubernetes: %w", err)
 	}
-	keys, err := newKeys(c.dir)
+	admin := kubekeys.Administrator()
+	keys, err := kubekeys.Make(c.dir, "kubetest", []string{"127.0.0.1"}, admin)
 	if err != nil {
 		return err
 	}
 	for try := 1; ; try++ {
-		err := c.serve(ctx, bin, keys)
+		err := c.serve(ctx, bin, keys, admin.Token)
 		if err == nil {
 			break
 		}
@@ -100,7 +102,7 @@ func (c *Cluster) start(bin string, cfg Config) (err error) {
 var errEnded = errors.New("it ended by itself")
 
 // serve starts the API server on a free port and waits until it serves.
-func (c *Cluster) serve(ctx context.Context, bin string, keys *keys) (err error) {
+func (c *Cluster) serve(ctx context.Context, bin string, keys *kubekeys.Keys, adminToken string) (err error) {
 	port, err := freePort()
 	if err != nil {
 		return err
@@ -109,10 +111,10 @@ func (c *Cluster) serve(ctx context.Context, bin string, keys *keys) (err error)
 		"--etcd-servers="+c.etcd.Endpoint(),
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port="+strconv.Itoa(port),
 		"--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.96.0.0/20",
-		"--authorization-mode=RBAC", "--token-auth-file="+keys.tokens, "--client-ca-file="+keys.authority,
-		"--tls-cert-file="+keys.serverCert, "--tls-private-key-file="+keys.serverKey,
+		"--authorization-mode=RBAC", "--token-auth-file="+keys.Tokens, "--client-ca-file="+keys.Authority,
+		"--tls-cert-file="+keys.ServerCert, "--tls-private-key-file="+keys.ServerKey,
 		"--service-account-issuer=https://kubernetes.default.svc",
-		"--service-account-key-file="+keys.accountPublic, "--service-account-signing-key-file="+keys.accountPrivate,
+		"--service-account-key-file="+keys.AccountPublic, "--service-account-signing-key-file="+keys.AccountPrivate,
 		"--enable-priority-and-fairness=false",
 	)
 	if err != nil {
@@ -120,8 +122,8 @@ func (c *Cluster) serve(ctx context.Context, bin string, keys *keys) (err error)
 	}
 	c.admin = &rest.Config{
 		Host:            net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
-		TLSClientConfig: rest.TLSClientConfig{CAData: keys.authorityPEM},
-		BearerToken:     keys.adminToken,
+		TLSClientConfig: rest.TLSClientConfig{CAData: keys.AuthorityPEM},
+		BearerToken:     adminToken,
 		// Tests are not throttled.
 		QPS: -1,
 	}
@@ -163,7 +165,7 @@ func (c *Cluster) awaitServing(ctx context.Context) error {
 }
 
 // control starts the controller manager, which needs no waiting for.
-func (c *Cluster) control(bin string, keys *keys) error {
+func (c *Cluster) control(bin string, keys *kubekeys.Keys) error {
 	kubeconfig := filepath.Join(c.dir, "controllers.kubeconfig")
 	if err := writeKubeconfig(kubeconfig, c.admin, metav1.NamespaceDefault); err != nil {
 		return err
@@ -171,7 +173,7 @@ func (c *Cluster) control(bin string, keys *keys) error {
 	var err error
 	c.controllers, err = run(bin, controllerManager,
 		"--kubeconfig="+kubeconfig, "--leader-elect=false", "--secure-port=0",
-		"--service-account-private-key-file="+keys.accountPrivate, "--root-ca-file="+keys.authority,
+		"--service-account-private-key-file="+keys.AccountPrivate, "--root-ca-file="+keys.Authority,
 		"--controllers=job-controller,namespace-controller,garbage-collector-controller,serviceaccount-controller,root-ca-certificate-publisher-controller,ttl-after-finished-controller",
 	)
 	return err
