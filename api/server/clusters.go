@@ -153,7 +153,7 @@ func (s *Server) setClusterState(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case !in.Readmit:
 		c, err = s.cp.Clusters.SetState(r.Context(), caller, id, in.State)
-	case in.State != "active":
+	case in.State != v1.ClusterActive:
 		return respond.Invalid(oscar.Violation{Path: "readmit", Rule: oscar.RuleOneOf, Value: in.State, Message: "a cluster that is readmitted is active"})
 	default:
 		c, err = s.cp.Clusters.Readmit(r.Context(), caller, id)

@@ -220,7 +220,7 @@ func (d *doctor) cluster(ctx context.Context, c *v1.Cluster) {
 		d.fail(what, do, errors.New(found))
 	case c.Reason != "":
 		d.fail(what, do, errors.New(strings.TrimSuffix(c.Reason+": "+c.Message, ": ")))
-	case c.State != "active":
+	case c.State != v1.ClusterActive:
 		d.warnf(what, cmp.Or(c.Hint, "oscarfed cluster list says why"), "it is %s", c.State)
 	case c.UID != "" && !c.Stream: // a user is not told
 		d.warnf(what, "does its syncer reach this instance (--api-endpoint)?", "no stream: logs and invocations do not reach it")

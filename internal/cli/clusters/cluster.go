@@ -37,7 +37,7 @@ func Cordon(a *command.App) *cobra.Command {
 }
 
 func (c *clusterCordonCmd) Run(ctx context.Context, a *command.App) error {
-	return setState(ctx, a, c.ID, "cordoned")
+	return setState(ctx, a, c.ID, v1.ClusterCordoned)
 }
 
 type clusterPauseCmd struct {
@@ -60,7 +60,7 @@ func Pause(a *command.App) *cobra.Command {
 }
 
 func (c *clusterPauseCmd) Run(ctx context.Context, a *command.App) error {
-	return setState(ctx, a, c.ID, "paused")
+	return setState(ctx, a, c.ID, v1.ClusterPaused)
 }
 
 type clusterActivateCmd struct {
@@ -82,7 +82,7 @@ func Activate(a *command.App, name, short string) *cobra.Command {
 }
 
 func (c *clusterActivateCmd) Run(ctx context.Context, a *command.App) error {
-	return setState(ctx, a, c.ID, "active")
+	return setState(ctx, a, c.ID, v1.ClusterActive)
 }
 
 type clusterReadmitCmd struct {

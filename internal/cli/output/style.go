@@ -15,19 +15,25 @@ const (
 	green  = "\x1b[32m"
 	yellow = "\x1b[33m"
 	red    = "\x1b[31m"
+	cyan   = "\x1b[36m"
 	plain  = "\x1b[0m"
 )
 
-// colourOf is that of a state of a federation, replica, cluster or job; empty for anything else.
+// colourOf is that of a state of a federation, replica, cluster or job: red, yellow and green for what is
+// in trouble, may need a look, and is well, and cyan for what is under way. The web page has the same
+// four. Anything else has none.
 func colourOf(state string) string {
 	switch state {
-	case v1.PhaseReady, v1.JobSucceeded, v1.JobRunning, "active":
+	case v1.PhaseReady, v1.ClusterActive, v1.JobSucceeded:
 		return green
-	case v1.PhasePreparing, v1.PhaseApplying, v1.PhaseRollingBack, v1.PhaseDeleting, "changing", "degraded", "drifted",
-		"held", "pending", "stopped", "cordoned", "paused", "removing", v1.JobUncertain, v1.JobParked:
+	case v1.PhaseDegraded, v1.PhaseDrifted, v1.PhaseHeld, v1.PhaseRollingBack, v1.JobUncertain, v1.JobParked:
 		return yellow
-	case v1.PhaseAborted, v1.PhaseRolledBack, "refused", v1.JobFailed, "wedged", "unreachable", "unavailable", v1.JobVanished, "revoked":
+	case v1.PhaseAborted, v1.PhaseRolledBack, v1.PhaseRefused, v1.PhaseFailed, v1.PhaseWedged, v1.PhaseUnreachable,
+		v1.ClusterRevoked, v1.JobVanished:
 		return red
+	case v1.PhasePreparing, v1.PhaseApplying, v1.PhaseChanging, v1.PhaseDeleting, v1.PhasePrepared, v1.PhasePending,
+		v1.ClusterRemoving, v1.JobAssigned, v1.JobClaimed, v1.JobSubmitting, v1.JobSubmitted, v1.JobRunning:
+		return cyan
 	}
 	return ""
 }

@@ -20,7 +20,7 @@ func (l *replicaLog) show(view *v1.Replicas) error {
 	t := viewTable(view)
 	if !l.begun {
 		l.begun = true
-		l.rows.Fit(append(t.Rows, []string{"", "", "unreachable"})...) // the longest phase
+		l.rows.Fit(append(t.Rows, []string{"", "", v1.PhaseUnreachable})...) // the longest phase
 		if err := l.rows.Write(t.Rows[0]); err != nil {
 			return err
 		}

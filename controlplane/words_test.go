@@ -1,0 +1,46 @@
+package controlplane_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// The API has a name for each phase and each state of a cluster that records have.
+func TestTheAPINamesThePhasesOfRecords(t *testing.T) {
+	wire := constants(t, "../api/v1/phase.go")
+	kept := append(constants(t, "../store/record/word.go", "Phase"), constants(t, "../store/record/word.go", "ClusterState")...)
+	// It is told to the cluster alone.
+	kept = slices.DeleteFunc(kept, func(word string) bool { return word == `"`+string(record.ClusterRemoved)+`"` })
+	slices.Sort(wire)
+	slices.Sort(kept)
+	if len(kept) == 0 || !slices.Equal(wire, kept) {
+		t.Errorf("the API has\n%s\nand records have\n%s", strings.Join(wire, " "), strings.Join(kept, " "))
+	}
+}
+
+// constants are the texts of a file's constants; with types only those of them.
+func constants(t *testing.T, file string, types ...string) (texts []string) {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for node := range ast.Preorder(parsed) {
+		spec, ok := node.(*ast.ValueSpec)
+		if !ok || len(spec.Values) != 1 {
+			continue
+		}
+		name, _ := spec.Type.(*ast.Ident)
+		text, ok := spec.Values[0].(*ast.BasicLit)
+		if ok && text.Kind == token.STRING && (len(types) == 0 || name != nil && slices.Contains(types, name.Name)) {
+			texts = append(texts, text.Value)
+		}
+	}
+	return texts
+}
