@@ -81,9 +81,7 @@ func (c *doctorCmd) Run(ctx context.Context, a *command.App) error {
 	if err := d.examine(ctx); err != nil {
 		return err
 	}
-	whole := *a
-	whole.Wide = true // what to do is not cut
-	err := whole.Print(d.checks, func() *output.Table {
+	err := a.Unbounded().Print(d.checks, func() *output.Table {
 		t := output.NewTable("CHECK", "RESULT", "FOUND", "DO")
 		for _, c := range d.checks {
 			t.Row(c.Check, c.Result, c.Found, cmp.Or(c.Do, "-"))

@@ -66,9 +66,7 @@ func (c *eventsCmd) Run(ctx context.Context, a *command.App) error {
 	if err != nil {
 		return err
 	}
-	whole := *a
-	whole.Wide = true // a message is not cut
-	if err := whole.Print(page, func() *output.Table { return eventTable(page.Events) }); err != nil || !c.Watch {
+	if err := a.Unbounded().Print(page, func() *output.Table { return eventTable(page.Events) }); err != nil || !c.Watch {
 		return err
 	}
 	opts := client.WatchAllOptions{
@@ -78,7 +76,7 @@ func (c *eventsCmd) Run(ctx context.Context, a *command.App) error {
 		if e.Event == nil || len(c.Kinds) > 0 && !slices.Contains(c.Kinds, e.Event.Kind) {
 			return nil
 		}
-		return eventTable([]v1.SystemEvent{*e.Event}).WithoutHead().Write(a.Stdout, whole.Style())
+		return eventTable([]v1.SystemEvent{*e.Event}).WithoutHead().Write(a.Stdout, a.Unbounded().Style())
 	})
 }
 

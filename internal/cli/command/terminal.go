@@ -37,6 +37,13 @@ func (a *App) Style() output.Style {
 	return s
 }
 
+// Unbounded is the command with tables of lines of any length: nothing of a message is cut.
+func (a *App) Unbounded() *App {
+	unbounded := *a
+	unbounded.Wide = true
+	return &unbounded
+}
+
 // ProgressStyle is how progress is written.
 func (a *App) ProgressStyle() output.Style {
 	return output.Style{Width: TerminalWidth(a.Stderr), Colour: a.colour(a.Stderr)}

@@ -123,7 +123,7 @@ func showJob(a *command.App, j *v1.Job) error {
 	if a.Form != output.FormTable {
 		return output.Encode(a.Stdout, a.Form, j)
 	}
-	if err := jobFacts(j, a.Now()).Write(a.Stdout, a.Style().Unbounded()); err != nil {
+	if err := jobFacts(j, a.Now()).Write(a.Stdout, a.Unbounded().Style()); err != nil {
 		return err
 	}
 	if len(j.Attempts) == 0 {

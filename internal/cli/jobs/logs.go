@@ -69,10 +69,8 @@ func (c *jobLogsCmd) Run(ctx context.Context, a *command.App) error {
 	}
 	id, name := jobOfName(c.Job)
 	if uuid.Validate(id) != nil {
-		if _, err := api.Job(ctx, id); exit.StatusOf(err) == exit.NotFound {
-			if id, err = c.newestOf(ctx, a, api); err != nil {
-				return err
-			}
+		if id, err = c.newestOf(ctx, a, api); err != nil {
+			return err
 		}
 	}
 	log := &followed{app: a, api: api, timestamps: c.Timestamps}
@@ -106,7 +104,7 @@ func (c *jobLogsCmd) newestOf(ctx context.Context, a *command.App, api *client.C
 		return "", err
 	}
 	if len(page.Jobs) == 0 {
-		return "", exit.Errorf(exit.NotFound, "there is no job %q, and no job of a service of that name", c.Job)
+		return "", exit.Errorf(exit.NotFound, "there is no job of a service %q", c.Job)
 	}
 	a.Sayf("job %s, %s", page.Jobs[0].ID, page.Jobs[0].State)
 	return page.Jobs[0].ID, nil

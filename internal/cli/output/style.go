@@ -38,9 +38,6 @@ func colourOf(state string) string {
 	return ""
 }
 
-// Unbounded is the style for lines of any length.
-func (s Style) Unbounded() Style { return Style{Colour: s.Colour} }
-
 // State colours a text that is a state.
 func (s Style) State(text string) string {
 	colour := colourOf(text)

@@ -89,37 +89,6 @@ func (c *applyCmd) Run(ctx context.Context, a *command.App) error {
 	return c.pruned(ctx, a, files, func() error { return c.runFiles(ctx, a, files) })
 }
 
-// pruned applies, and then deletes what the files have no longer, if that is asked for. What would be
-// deleted is found and shown before anything is written.
-func (c *applyCmd) pruned(ctx context.Context, a *command.App, files []string, apply func() error) error {
-	if !c.Prune {
-		return apply()
-	}
-	var kept []fdl.Service
-	for _, file := range files {
-		services, err := readServices(file, c.Cluster, a.Stdin)
-		if err != nil {
-			return err
-		}
-		kept = append(kept, services...)
-	}
-	api, err := a.Dial()
-	if err != nil {
-		return err
-	}
-	gone, err := c.find(ctx, api, kept)
-	if err != nil {
-		return err
-	}
-	if err := c.ask(a, gone, c.DryRun); err != nil {
-		return err
-	}
-	if err := apply(); err != nil || c.DryRun {
-		return err
-	}
-	return c.delete(ctx, a, api, gone, c.waiting)
-}
-
 // runFiles applies files one after the other until one fails.
 func (c *applyCmd) runFiles(ctx context.Context, a *command.App, files []string) error {
 	for i, file := range files {

@@ -56,7 +56,7 @@ func (c *describeCmd) Run(ctx context.Context, a *command.App) error {
 	if a.Form != output.FormTable {
 		return output.Encode(a.Stdout, a.Form, f)
 	}
-	style := a.Style().Unbounded()
+	style := a.Unbounded().Style()
 	var b strings.Builder
 	if err := describe(&b, style, f, a.Now()); err != nil {
 		return err

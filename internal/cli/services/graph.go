@@ -56,7 +56,7 @@ func (c *graphCmd) Run(ctx context.Context, a *command.App) error {
 	case output.FormSVG:
 		_, err = a.Stdout.Write([]byte(svg(f)))
 	case output.FormTable:
-		return graph(f).Write(a.Stdout, a.Style().Unbounded())
+		return graph(f).Write(a.Stdout, a.Unbounded().Style())
 	default:
 		return output.Encode(a.Stdout, a.Form, f)
 	}

@@ -48,6 +48,37 @@ func (p *pruning) check(from string) error {
 	return nil
 }
 
+// pruned applies, and then deletes what the files have no longer, if that is asked for. What would be
+// deleted is found and shown before anything is written.
+func (c *applyCmd) pruned(ctx context.Context, a *command.App, files []string, apply func() error) error {
+	if !c.Prune {
+		return apply()
+	}
+	var kept []fdl.Service
+	for _, file := range files {
+		services, err := readServices(file, c.Cluster, a.Stdin)
+		if err != nil {
+			return err
+		}
+		kept = append(kept, services...)
+	}
+	api, err := a.Dial()
+	if err != nil {
+		return err
+	}
+	gone, err := c.find(ctx, api, kept)
+	if err != nil {
+		return err
+	}
+	if err := c.ask(a, gone, c.DryRun); err != nil {
+		return err
+	}
+	if err := apply(); err != nil || c.DryRun {
+		return err
+	}
+	return c.delete(ctx, a, api, gone, c.waiting)
+}
+
 // find lists the services that would be deleted: the caller's own, by their coordinators.
 func (p *pruning) find(ctx context.Context, api *client.Client, kept []fdl.Service) ([]v1.Federation, error) {
 	me, err := api.WhoAmI(ctx)
@@ -64,6 +95,7 @@ func (p *pruning) find(ctx context.Context, api *client.Client, kept []fdl.Servi
 		if err != nil {
 			return nil, err
 		}
+		// What would be deleted is not left to how well a server knows the query.
 		if !over(f.Phase) && f.Owner == me.Owner && !slices.ContainsFunc(kept, is(&f)) {
 			out = append(out, f)
 		}

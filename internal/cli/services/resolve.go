@@ -132,7 +132,7 @@ func showDifferences(ctx context.Context, a *command.App, api *client.Client) er
 	default:
 		facts.Row("Restored", "never")
 	}
-	if err := facts.Write(a.Stdout, a.Style().Unbounded()); err != nil {
+	if err := facts.Write(a.Stdout, a.Unbounded().Style()); err != nil {
 		return err
 	}
 	clusters := output.NewTable("CLUSTER", "COMPARED", "SYNCER")
