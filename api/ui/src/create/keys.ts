@@ -1,5 +1,7 @@
 import type { Path } from "./fdl";
 
+// A test of package ui holds these to the types of package oscar.
+
 const texts = new Set([
   "name", "cluster_id", "image", "cpu", "memory", "total_memory", "total_cpu", "ephemeral_storage_request", "log_level", "token",
   "script", "vo", "owner", "namespace", "interlink_node_name", "visibility", "isolation_level",
@@ -26,6 +28,7 @@ export function isText(path: Path): boolean {
     case "output":
       return path.length >= 3;
     case "mount":
+    case "kserve":
       return path.length >= 2;
     case "expose":
       return inExpose.has(second);

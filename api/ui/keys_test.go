@@ -1,0 +1,56 @@
+package ui
+
+import (
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+)
+
+// The form of the page sends a text where OSCAR wants one, whatever YAML makes of it: cpu: 0.1.
+func TestTheFormKnowsWhatIsText(t *testing.T) {
+	source, err := os.ReadFile("src/create/keys.ts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := reflect.TypeFor[string]()
+	isText := func(f reflect.Type) bool { return f.Kind() == reflect.String }
+	for set, of := range map[string]struct {
+		object reflect.Type
+		is     func(reflect.Type) bool
+	}{
+		"texts":     {reflect.TypeFor[oscar.Service](), isText},
+		"textLists": {reflect.TypeFor[oscar.Service](), func(f reflect.Type) bool { return f.Kind() == reflect.Slice && f.Elem() == text }},
+		"textMaps": {reflect.TypeFor[oscar.Service](), func(f reflect.Type) bool {
+			return f.Kind() == reflect.Map && f.Elem() == text || f == reflect.TypeFor[*oscar.Volume]()
+		}},
+		"inExpose":     {reflect.TypeFor[oscar.Expose](), isText},
+		"inFederation": {reflect.TypeFor[oscar.Federation](), isText},
+		"inMember":     {reflect.TypeFor[oscar.Member](), isText},
+	} {
+		known := wordsOf(t, string(source), set)
+		for _, f := range reflect.VisibleFields(of.object) {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name != "" && name != "-" && of.is(f.Type) != slices.Contains(known, name) {
+				t.Errorf("%s is of type %s, and among the %s of keys.ts: %v", name, f.Type, set, slices.Contains(known, name))
+			}
+		}
+	}
+}
+
+// wordsOf are the members of a set in a source of TypeScript.
+func wordsOf(t *testing.T, source, set string) (words []string) {
+	t.Helper()
+	body := regexp.MustCompile(`(?s)const ` + set + ` = new Set\(\[(.*?)\]\)`).FindStringSubmatch(source)
+	if body == nil {
+		t.Fatalf("keys.ts has no %s", set)
+	}
+	for _, m := range regexp.MustCompile(`"(\w+)"`).FindAllStringSubmatch(body[1], -1) {
+		words = append(words, m[1])
+	}
+	return words
+}
