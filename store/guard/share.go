@@ -125,13 +125,23 @@ func (c *call) part(ctx context.Context, r *pb.RangeRequest) (any, error) {
 }
 
 // readPart reads a part once for all that wait for it now, and keeps a large one. It is nil when there
-// is none.
+// is none. A user whose places are taken waits for them alone, and begins no reading that others wait for.
 func (c *call) readPart(ctx context.Context, key string) ([]byte, error) {
+	release, err := c.buildOwn(ctx, 2*maxValue)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	done := c.shared.reading.DoChan(key, func() (any, error) {
 		// The first reader may go while others wait.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shareTimeout)
 		defer cancel()
-		resp, err := c.plainPart(ctx, &pb.RangeRequest{Key: []byte(key)})
+		release, err := c.buildShared(ctx, 2*maxValue)
+		if err != nil {
+			return []byte(nil), err
+		}
+		defer release()
+		resp, err := c.cfg.Etcd.Part(ctx, &pb.RangeRequest{Key: []byte(key)})
 		if err != nil || resp.Count == 0 {
 			return []byte(nil), err
 		}

@@ -109,18 +109,37 @@ func arrived(ctx context.Context) {
 
 // build waits until so many bytes may be built for a user, and takes them.
 func (c *call) build(ctx context.Context, bytes int64) (release func(), err error) {
+	own, err := c.buildOwn(ctx, bytes)
+	if err != nil {
+		return nil, err
+	}
+	all, err := c.buildShared(ctx, bytes)
+	if err != nil {
+		own()
+		return nil, err
+	}
+	return sync.OnceFunc(func() {
+		all()
+		own()
+	}), nil
+}
+
+// buildOwn takes places among those of the user alone.
+func (c *call) buildOwn(ctx context.Context, bytes int64) (release func(), err error) {
 	bytes = min(bytes, c.cfg.Limits.Bytes, c.cfg.Limits.Total)
 	if err := c.user.building.Acquire(ctx, bytes); err != nil {
 		return nil, c.tooMany("bytes")
 	}
-	if err := c.Guard.building.Acquire(ctx, bytes); err != nil {
-		c.user.building.Release(bytes)
+	return func() { c.user.building.Release(bytes) }, nil
+}
+
+// buildShared takes places among those of all users alone.
+func (c *call) buildShared(ctx context.Context, bytes int64) (release func(), err error) {
+	bytes = min(bytes, c.cfg.Limits.Bytes, c.cfg.Limits.Total)
+	if err := c.building.Acquire(ctx, bytes); err != nil {
 		return nil, c.tooMany("bytes")
 	}
-	return sync.OnceFunc(func() {
-		c.Guard.building.Release(bytes)
-		c.user.building.Release(bytes)
-	}), nil
+	return func() { c.building.Release(bytes) }, nil
 }
 
 // small is what a user's answers may hold although those of all hold too much.
