@@ -12,7 +12,6 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane"
-	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/request"
@@ -96,9 +95,6 @@ func TestTheAuditTellsWhoDidWhat(t *testing.T) {
 		clusters, _ := w.audited(request.AuditQuery{ClusterID: "d"})
 		if !slices.Equal(clusters, []string{identity.Admin + " register_cluster done 0"}) {
 			t.Errorf("of a cluster: %q", clusters)
-		}
-		if _, _, err := w.Requests.Audit(t.Context(), identity.Caller{Subject: "ann"}, request.AuditQuery{}); codeOf(t, err) != fault.CodeForbidden {
-			t.Errorf("for a user: %v", err)
 		}
 	})
 }

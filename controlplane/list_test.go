@@ -339,3 +339,97 @@ func TestTheAuditIsReadInPages(t *testing.T) {
 		}
 	})
 }
+
+// TestAUserSeesTheAuditOfHisOwn: what he did and what was done about what he owns, at one instance
+// and at another, and nothing that tells of others.
+func TestAUserSeesTheAuditOfHisOwn(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		l := newLists(t, 0)
+		n := 0
+		enter := func(e record.Audit) string {
+			e.V, e.Action = record.Version, record.ActionChange
+			n++
+			id := fmt.Sprintf("%04d", n)
+			l.put(record.AuditKey(id), e)
+			return id
+		}
+		own := []string{
+			enter(record.Audit{By: "ann", Owner: "ann"}), enter(record.Audit{By: identity.Admin, Owner: "ann"}),
+			enter(record.Audit{Owner: "ann", ClusterID: "a"}), enter(record.Audit{By: "ann", Owner: "bob"}), enter(record.Audit{By: "ann"}),
+		}
+		for _, e := range []record.Audit{{}, {By: "bob", Owner: "bob"}, {By: identity.Admin, ClusterID: "a"}, {Owner: identity.Admin}, {By: "anna", Owner: "anna"}} {
+			enter(e)
+		}
+		gone := enter(record.Audit{By: "ann"})
+		l.put(record.AuditKey(gone), nil)
+		slices.Reverse(own)
+		ann := identity.Caller{Subject: "ann"}
+		for what, cp := range map[string]*controlplane.ControlPlane{
+			"told": l.ControlPlane, "listed": startControlPlane(t, l.net.Open(t, "later", store.Config{}), l.identity),
+		} {
+			for _, tt := range []struct {
+				caller identity.Caller
+				q      request.AuditQuery
+				want   []string
+			}{
+				{ann, request.AuditQuery{}, own},
+				{ann, request.AuditQuery{Limit: 2}, own},
+				{ann, request.AuditQuery{Limit: 5}, own},
+				{ann, request.AuditQuery{Before: own[1]}, own[2:]},
+				{ann, request.AuditQuery{By: identity.Admin}, []string{own[3]}},
+				{ann, request.AuditQuery{By: "bob"}, nil},
+				{ann, request.AuditQuery{ClusterID: "a", Limit: 1}, []string{own[2]}},
+				{identity.Caller{Subject: "eve"}, request.AuditQuery{}, nil},
+				{identity.Caller{}, request.AuditQuery{}, nil},
+			} {
+				var got []string
+				for more := true; more; more = tt.q.Continue != "" {
+					some, next, err := cp.Requests.Audit(t.Context(), tt.caller, tt.q)
+					if err != nil || tt.q.Limit > 0 && len(some) > tt.q.Limit {
+						t.Fatalf("%s, %+v: %d entries, %v", what, tt.q, len(some), err)
+					}
+					for _, e := range some {
+						got = append(got, e.ID)
+					}
+					tt.q.Continue = next
+				}
+				if !slices.Equal(got, tt.want) {
+					t.Errorf("%s, %s asks %+v: %q, want %q", what, tt.caller, tt.q, got, tt.want)
+				}
+			}
+		}
+	})
+}
+
+// TestOnePageReadsSoMuchOfTheAudit, and no more, when nothing matches.
+func TestOnePageReadsSoMuchOfTheAudit(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		const n, atOnce = 5_200, 100
+		l := newLists(t, 0)
+		for first := 0; first < n; first += atOnce {
+			if _, err := l.store.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+				for i := range atOnce {
+					e := record.Audit{V: record.Version, By: "ann", Action: record.ActionChange}
+					if first+i == 0 {
+						e.ClusterID = "a"
+					}
+					tx.Put(record.AuditKey(fmt.Sprintf("%05d", first+i)), e)
+				}
+				return nil
+			}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, caller := range []identity.Caller{admin, {Subject: "ann"}} {
+			q := request.AuditQuery{ClusterID: "a"}
+			some, next, err := l.Requests.Audit(t.Context(), caller, q)
+			if err != nil || len(some) != 0 || next == "" {
+				t.Fatalf("%s: %d entries, token %q: %v", caller, len(some), next, err)
+			}
+			q.Continue = next
+			if some, next, err = l.Requests.Audit(t.Context(), caller, q); err != nil || len(some) != 1 || next != "" {
+				t.Errorf("%s: then %d entries, token %q: %v", caller, len(some), next, err)
+			}
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"net/url"
@@ -13,24 +14,31 @@ import (
 type AuditQuery struct {
 	// Before is the id of an entry: only older ones are given.
 	Before string
-	// Limit is at most 1000; 0 means 100.
+	// Limit is how many are read at once, 1000 at most, and of Audit how many are given; 0 means 100.
 	Limit int
 	// Federation is a uid or a group_id.
 	Federation, By, ClusterID, RequestID string
 }
 
-// AuditPages lists what was done, the newest first, page by page: see pages.
+// AuditPages lists what was done, the newest first, page by page: see pages. The administrator sees
+// all; a user what he did, and what was done about what he owns.
 func (c *Client) AuditPages(ctx context.Context, in AuditQuery) iter.Seq2[v1.AuditEntry, error] {
 	return pagesOf[v1.AuditEntry](ctx, c, "/system/audit", in.values())
 }
 
-// Audit lists what was done, the newest first. Only the administrator may.
+// Audit lists the newest entries, Limit at most: one page can have fewer, since what an answer
+// reads is bounded.
 func (c *Client) Audit(ctx context.Context, in AuditQuery) ([]v1.AuditEntry, error) {
-	out, err := get[[]v1.AuditEntry](ctx, c, "/system/audit", in.values())
-	if err != nil {
-		return nil, err
+	most, out := cmp.Or(in.Limit, 100), []v1.AuditEntry{}
+	for e, err := range c.AuditPages(ctx, in) {
+		if err != nil {
+			return nil, err
+		}
+		if out = append(out, e); len(out) == most {
+			break
+		}
 	}
-	return *out, nil
+	return out, nil
 }
 
 func (in AuditQuery) values() url.Values {

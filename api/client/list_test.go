@@ -127,3 +127,27 @@ func TestAPageThatIsTooLargeIsAskedForInParts(t *testing.T) {
 		t.Errorf("%s, by pages of %v", got, limits)
 	}
 }
+
+// The newest entries of the audit are found where a page has none of them.
+func TestTheAuditGoesOnBehindAnEmptyPage(t *testing.T) {
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		at := r.URL.Query().Get("continue")
+		asked = append(asked, at)
+		page := []v1.AuditEntry{{ID: "a" + at}, {ID: "b" + at}}
+		if at == "" {
+			page = nil
+		}
+		w.Header().Set("Oscarfed-Continue", at+"1")
+		_ = json.NewEncoder(w).Encode(page)
+	}))
+	defer server.Close()
+	c, err := client.New(client.Config{Endpoint: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := c.Audit(t.Context(), client.AuditQuery{Limit: 3})
+	if err != nil || len(list) != 3 || list[0].ID != "a1" || list[2].ID != "a11" || len(asked) != 3 {
+		t.Errorf("%v after %q: %v", list, asked, err)
+	}
+}

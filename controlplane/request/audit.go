@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -104,12 +105,46 @@ func (q AuditQuery) matches(e *record.Audit) bool {
 	return is(q.Federation, e.Federation, e.GroupID) && is(q.By, e.By) && is(q.ClusterID, e.ClusterID) && is(q.RequestID, e.RequestID)
 }
 
-// Audit lists entries, the newest first, and gives the token that continues the list. Only the
-// administrator may. All pages are of the revision of the first one.
-func (c *Controller) Audit(ctx context.Context, caller identity.Caller, q AuditQuery) (entries []v1.AuditEntry, next string, err error) {
-	if !caller.Administrator {
-		return nil, "", fault.AdminOnly()
+// maxAuditReading is how many entries one page reads at most, whether they match or not.
+const maxAuditReading = 5000
+
+// auditPage collects the entries of a page.
+type auditPage struct {
+	q       AuditQuery
+	limit   int
+	entries []v1.AuditEntry
+	read    int
+	last    string // the id of the last entry that was read
+	more    bool   // there are older ones
+}
+
+// add takes the next older entry, and says whether it wants another one.
+func (p *auditPage) add(kv store.KV, log *slog.Logger) bool {
+	e, err := store.Decode[record.Audit](kv)
+	if err != nil {
+		log.Error("a record cannot be read", "error", err)
 	}
+	matches := err == nil && p.q.matches(e)
+	if p.more = p.read == maxAuditReading || matches && len(p.entries) == p.limit; p.more {
+		return false
+	}
+	p.read, p.last = p.read+1, record.ParseKey(kv.Key).Name
+	if matches {
+		p.entries = append(p.entries, v1.AuditEntry{
+			ID: p.last, At: v1.Time(e.At), By: e.By, Action: string(e.Action), Outcome: string(e.Outcome),
+			Federation: e.Federation, Owner: e.Owner, GroupID: e.GroupID, Generation: e.Generation,
+			ClusterID: e.ClusterID, RequestID: e.RequestID, Detail: e.Detail,
+		})
+	}
+	return true
+}
+
+// Audit lists entries, the newest first, and gives the token that continues the list: the
+// administrator sees all, and a user what he did and what was done about what he owns. A page
+// reads a bounded number of entries, so one with few entries, or none, can have a token. All pages
+// of the administrator are of the revision of the first one. Those of a user are of the present:
+// entries do not change, and only the oldest go.
+func (c *Controller) Audit(ctx context.Context, caller identity.Caller, q AuditQuery) (entries []v1.AuditEntry, next string, err error) {
 	list := &listing.Query{Continue: q.Continue, Owner: strings.Join([]string{q.Before, q.Federation, q.By, q.ClusterID, q.RequestID}, "\x00")}
 	var at listing.Position
 	if q.Continue != "" {
@@ -121,40 +156,49 @@ func (c *Controller) Audit(ctx context.Context, caller identity.Caller, q AuditQ
 		}
 		q.Before = at.After[0]
 	}
-	limit := listing.Limit(q.Limit)
-	before := ""
-	if q.Before != "" {
-		before = record.AuditKey(q.Before)
+	page := &auditPage{q: q, limit: listing.Limit(q.Limit), entries: []v1.AuditEntry{}}
+	if caller.Administrator {
+		at.Revision, err = c.readAudit(ctx, page, at.Revision)
+	} else {
+		err = c.readOwnAudit(ctx, page, caller.Subject)
 	}
-	entries, more := []v1.AuditEntry{}, false
-	at.Revision, err = c.store.BackwardsAt(ctx, at.Revision, record.AuditPrefix, before, func(kv store.KV) bool {
-		e, err := store.Decode[record.Audit](kv)
-		if err != nil {
-			c.cfg.Logger.Error("a record cannot be read", "error", err)
-			return true
-		}
-		if !q.matches(e) {
-			return true
-		}
-		if more = len(entries) == limit; more {
-			return false
-		}
-		entries = append(entries, v1.AuditEntry{
-			ID: record.ParseKey(kv.Key).Name, At: v1.Time(e.At), By: e.By, Action: string(e.Action), Outcome: string(e.Outcome),
-			Federation: e.Federation, Owner: e.Owner, GroupID: e.GroupID, Generation: e.Generation,
-			ClusterID: e.ClusterID, RequestID: e.RequestID, Detail: e.Detail,
-		})
-		return true
-	})
 	switch {
 	case q.Continue != "" && errors.Is(err, store.ErrCompacted):
 		return nil, "", c.auditTokens.Expired(caller, list, at)
 	case err != nil:
 		return nil, "", fault.Crossing(err)
-	case more:
-		next = c.auditTokens.Make(caller, list, listing.Position{Revision: at.Revision, Epoch: c.epoch(), After: []string{entries[limit-1].ID}})
+	case page.more:
+		next = c.auditTokens.Make(caller, list, listing.Position{Revision: at.Revision, Epoch: c.epoch(), After: []string{page.last}})
 	}
-	return entries, next, nil
+	return page.entries, next, nil
+}
+
+// readAudit fills a page with entries at a revision, which it returns; 0 asks for the newest one.
+func (c *Controller) readAudit(ctx context.Context, page *auditPage, revision int64) (int64, error) {
+	before := ""
+	if page.q.Before != "" {
+		before = record.AuditKey(page.q.Before)
+	}
+	return c.store.BackwardsAt(ctx, revision, record.AuditPrefix, before, func(kv store.KV) bool { return page.add(kv, c.cfg.Logger) })
+}
+
+// readOwnAudit fills a page with entries that concern a user. It reads no other ones, so that not
+// even its token tells when others did something.
+func (c *Controller) readOwnAudit(ctx context.Context, page *auditPage, subject string) error {
+	if err := c.gate.Fresh(ctx); err != nil {
+		return err
+	}
+	full := errors.New("the page is full")
+	err := c.store.Each(ctx, c.counters.audit.concerning(subject, page.q.Before, maxAuditReading+1), func(kv store.KV) error {
+		if !page.add(kv, c.cfg.Logger) {
+			return full
+		}
+		return nil
+	})
+	if errors.Is(err, full) {
+		return nil
+	}
+	return err
 }
 
 func (c *Controller) epoch() (epoch string) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unique"
 
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/view"
@@ -13,16 +14,35 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// auditIndex indexes the audit entries by origin. An origin is the administrator together with
-// the control plane itself, an account, or a cluster whose syncer reports.
+// auditIndex indexes the audit entries by origin and by whom they concern. An origin is the
+// administrator together with the control plane itself, an account, or a cluster whose syncer
+// reports. An entry concerns the user who did it, and the owner of what it is about.
 type auditIndex struct {
-	mu  sync.Mutex
-	ids map[string][]string // by origin, the oldest first
-	of  map[string]string   // the origin of an id
+	mu       sync.Mutex
+	ids      map[string][]string // by origin, the oldest first
+	concerns map[string][]string // by subject of a user, the oldest first
+	of       map[string]indexed  // by id
 }
 
+// indexed says where an id is in the index: by and owner are empty for none, and never equal.
+type indexed struct{ origin, by, owner string }
+
 func newAuditIndex() *auditIndex {
-	return &auditIndex{ids: map[string][]string{}, of: map[string]string{}}
+	return &auditIndex{ids: map[string][]string{}, concerns: map[string][]string{}, of: map[string]indexed{}}
+}
+
+func indexedAs(e *record.Audit) indexed {
+	user := func(subject string) string {
+		if subject == identity.Admin {
+			return ""
+		}
+		return unique.Make(subject).Value()
+	}
+	at := indexed{origin: originOf(e), by: user(e.By), owner: user(e.Owner)}
+	if at.owner == at.by {
+		at.owner = ""
+	}
+	return at
 }
 
 // originOf is the origin whose quota an entry counts against.
@@ -41,6 +61,7 @@ func (x *auditIndex) Listed(kvs []store.KV) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	clear(x.ids)
+	clear(x.concerns)
 	clear(x.of)
 	for _, kv := range kvs {
 		x.add(kv)
@@ -56,14 +77,19 @@ func (x *auditIndex) Changed(kv store.KV, deleted bool) {
 		return
 	}
 	id, ok := strings.CutPrefix(kv.Key, record.AuditPrefix)
-	origin, known := x.of[id]
+	at, known := x.of[id]
 	if !ok || !known {
 		return
 	}
 	delete(x.of, id)
-	if x.ids[origin] = view.DropID(x.ids[origin], id); len(x.ids[origin]) == 0 {
-		delete(x.ids, origin)
+	drop := func(from map[string][]string, key string) {
+		if from[key] = view.DropID(from[key], id); len(from[key]) == 0 {
+			delete(from, key)
+		}
 	}
+	drop(x.ids, at.origin)
+	drop(x.concerns, at.by)
+	drop(x.concerns, at.owner)
 }
 
 // add needs mu.
@@ -76,10 +102,32 @@ func (x *auditIndex) add(kv store.KV) {
 	if err != nil {
 		e = &record.Audit{} // it counts for the administrator until it is the oldest
 	}
-	origin := originOf(e)
+	at := indexedAs(e)
 	id = strings.Clone(id)
-	x.of[id] = origin
-	x.ids[origin] = view.AddID(x.ids[origin], id)
+	x.of[id] = at
+	x.ids[at.origin] = view.AddID(x.ids[at.origin], id)
+	for _, subject := range []string{at.by, at.owner} {
+		if subject != "" {
+			x.concerns[subject] = view.AddID(x.concerns[subject], id)
+		}
+	}
+}
+
+// concerning lists the keys of the newest entries that concern a user, the newest first and so many
+// at most; of those older than before when that is not empty.
+func (x *auditIndex) concerning(subject, before string, most int) []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	ids := x.concerns[subject]
+	if before != "" {
+		n, _ := slices.BinarySearch(ids, before)
+		ids = ids[:n]
+	}
+	var keys []string
+	for _, id := range slices.Backward(ids[max(0, len(ids)-most):]) {
+		keys = append(keys, record.AuditKey(id))
+	}
+	return keys
 }
 
 // surplus lists the entries to delete, so that most are left: the oldest of the origin that has

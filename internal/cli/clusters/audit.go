@@ -31,7 +31,8 @@ func GetAudit(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit [FEDERATION]",
 		Short: "Who did what, and what became of it",
-		Long: "Who did what, and what became of it, the newest first. For the administrator.\n" +
+		Long: "Who did what, and what became of it, the newest first. The administrator sees all,\n" +
+			"a user what he did and what was done about his services.\n" +
 			"FEDERATION is the uid or the group of one federation.",
 		Example: "  oscarfed get audit --limit 20\n" +
 			"  oscarfed get audit grayify --by ann",

@@ -95,12 +95,7 @@ func causeText(c v1.Cause) string {
 }
 
 func problemHint(p v1.Problem) string {
-	switch p.Code {
-	case v1.CodeForbidden:
-		if strings.HasPrefix(p.Instance, "/system/audit") {
-			return "the audit of all federations is for the administrator; oscarfed history SERVICE shows who changed a service of yours"
-		}
-	case v1.CodeUnknownOutcome:
+	if p.Code == v1.CodeUnknownOutcome {
 		return "the work goes on; oscarfed describe shows where it stands"
 	}
 	return ""
