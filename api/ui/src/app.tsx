@@ -17,7 +17,7 @@ import { lazy } from "./parts/lazy";
 import { Empty, Loading, Logo, Page } from "./parts/parts";
 import { route, to } from "./route";
 import { Login } from "./session/login";
-import { administrator, loggedIn, logOut, me } from "./session/session";
+import { loggedIn, logOut, me } from "./session/session";
 
 const Create = lazy(async () => (await import("./create/create")).Create, "the form");
 const Change = lazy(async () => (await import("./create/create")).Change, "the form");
@@ -26,8 +26,6 @@ const BucketView = lazy(async () => (await import("./data/bucket")).BucketView, 
 
 interface View {
   name: string;
-  /** admin says that only the administrator has it. */
-  admin?: boolean;
   /** menu is its word in the navigation; without it, it is reached from others. */
   menu?: string;
   shows: (path: string[]) => boolean;
@@ -46,7 +44,7 @@ const views: View[] = [
   { name: "data", shows: (p) => p.length === 3, view: ({ path }) => <BucketView key={`${path[1]}/${path[2]}`} cluster={path[1] ?? ""} bucket={path[2] ?? ""} /> },
   { name: "clusters", menu: "Clusters", shows: (p) => p.length === 1, view: Clusters },
   { name: "clusters", shows: (p) => p.length === 2, view: ({ path }) => <ClusterView id={path[1] ?? ""} /> },
-  { name: "audit", menu: "Audit", admin: true, shows: (p) => p.length === 1, view: Audit },
+  { name: "audit", menu: "Audit", shows: (p) => p.length === 1, view: Audit },
   { name: "account", menu: "Who am I", shows: (p) => p.length === 1, view: Who },
 ];
 
@@ -71,7 +69,7 @@ function Shell() {
     content.current?.querySelector("h1")?.focus({ preventScroll: true });
     window.scrollTo(0, 0);
   }, [at]);
-  const found = views.find((v) => (!v.admin || administrator.value) && v.name === (path[0] ?? "") && v.shows(path));
+  const found = views.find((v) => v.name === (path[0] ?? "") && v.shows(path));
   return (
     <div class="shell">
       <a class="skip" href="#content" onClick={(e) => { e.preventDefault(); content.current?.querySelector("h1")?.focus(); }}>
@@ -80,7 +78,7 @@ function Shell() {
       <header class="side">
         <a class="brand" href={to()}><Logo /><span>oscarfed</span></a>
         <nav class="menu" aria-label="Views">
-          {views.filter((v) => v.menu && (!v.admin || administrator.value)).map((v) => (
+          {views.filter((v) => v.menu).map((v) => (
             <a key={v.name} href={v.name ? to(v.name) : to()} aria-current={v.name === (path[0] ?? "") ? "page" : undefined}>{v.menu}</a>
           ))}
         </nav>

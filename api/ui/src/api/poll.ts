@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import { message, read } from "./client";
+import { message, send } from "./client";
 
 /**
  * useRepeated runs a task at once, and then again and again while the page is seen; every is in
@@ -26,18 +26,21 @@ export function useRepeated(task: (stop: AbortSignal) => Promise<void>, every: n
 
 export interface Polled<T> {
   data: T | undefined;
+  /** next is the token that continues the list behind the answer; "" without one. */
+  next: string;
   error: string | undefined;
   reload: () => void;
 }
 
 /** usePoll reads a path as useRepeated says. The last answer stays while a later one fails. */
 export function usePoll<T>(path: string, every: number): Polled<T> {
-  const [state, setState] = useState<{ path: string; data?: T; error?: string }>({ path });
+  const [state, setState] = useState<{ path: string; data?: T; next?: string; error?: string }>({ path });
   const [round, setRound] = useState(0);
   useRepeated(async (stop) => {
     try {
-      const data = await read<T>(path, { signal: stop });
-      if (!stop.aborted) setState({ path, data });
+      const answer = await send(path, { signal: stop });
+      const data = (await answer.json()) as T; // the type is that of openapi.yaml
+      if (!stop.aborted) setState({ path, data, next: answer.headers.get("Oscarfed-Continue") ?? "" });
     } catch (err) {
       if (stop.aborted) return;
       setState((s) => ({ ...(s.path === path ? s : {}), path, error: message(err) }));
@@ -46,6 +49,7 @@ export function usePoll<T>(path: string, every: number): Polled<T> {
   const fits = state.path === path;
   return {
     data: fits ? state.data : undefined,
+    next: fits ? state.next ?? "" : "",
     error: fits ? state.error : undefined,
     reload: () => setRound((n) => n + 1),
   };

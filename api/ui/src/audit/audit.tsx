@@ -2,31 +2,34 @@ import { query } from "../api/client";
 import { usePoll } from "../api/poll";
 import type { AuditEntry } from "../api/types";
 import { federations, name } from "../live/store";
-import { count } from "../parts/numbers";
 import { Card, Empty, Failure, Loading, Page } from "../parts/parts";
+import { Pager, useCursors } from "../parts/pager";
 import { State, words } from "../parts/state";
 import { Ago } from "../parts/time";
 import { refine, route, to } from "../route";
+import { administrator } from "../session/session";
 
-const step = 100;
+const pageSize = 50;
 
-/** Audit is who did what, the newest first. */
+/** Audit is who did what, the newest first: all for the administrator, the own for a user. */
 export function Audit() {
-  const q = route.value.query;
-  const limit = Math.min(1000, Math.max(step, Number(q.get("shown")) || 0));
-  const by = q.get("by") ?? "";
-  const list = usePoll<AuditEntry[]>(`/system/audit${query({ limit, by })}`, 10_000);
+  const by = administrator.value ? route.value.query.get("by") ?? "" : "";
+  const cursors = useCursors(by);
+  // What is behind the first page does not change.
+  const list = usePoll<AuditEntry[]>(`/system/audit${query({ limit: pageSize, by, continue: cursors.at })}`, cursors.at ? 0 : 10_000);
   return (
     <Page title="Audit">
-      <div class="filters">
-        <label class="search">
-          <span class="hidden">By whom</span>
-          <input type="search" placeholder="Subject of a caller" value={by} onChange={(e) => refine({ by: e.currentTarget.value.trim(), shown: undefined })} />
-        </label>
-      </div>
+      {administrator.value ? (
+        <div class="filters">
+          <label class="search">
+            <span class="hidden">By whom</span>
+            <input type="search" placeholder="Subject of a caller" value={by} onChange={(e) => refine({ by: e.currentTarget.value.trim() })} />
+          </label>
+        </div>
+      ) : <p class="muted">What you did, and what was done about your services.</p>}
       <Card flush>
-        {!list.data ? (list.error ? <Failure error={list.error} retry={list.reload} /> : <Loading what="the audit" />)
-          : list.data.length === 0 ? <Empty title={by ? "Nobody of this name did anything that is kept." : "Nothing was done yet."} /> : (
+        {!list.data ? (list.error ? <Failure error={list.error} retry={cursors.at ? cursors.first : list.reload} /> : <Loading what="the audit" />)
+          : list.data.length === 0 ? <Empty title={list.next ? "Nothing here matches." : by ? "Nobody of this name did anything that is kept." : "Nothing was done yet."}>{list.next && <p>Older entries may.</p>}</Empty> : (
             <div class="scroll" tabIndex={0} role="region" aria-label="Audit">
               <table class="stack">
                 <thead><tr><th scope="col">What</th><th scope="col">Outcome</th><th scope="col">About</th><th scope="col">By</th><th scope="col">More</th><th scope="col">When</th></tr></thead>
@@ -34,9 +37,7 @@ export function Audit() {
               </table>
             </div>
           )}
-        {list.data && list.data.length >= limit && limit < 1000 && (
-          <p class="more"><button type="button" class="button small" onClick={() => refine({ shown: String(limit + step) })}>Show {count(step)} more</button></p>
-        )}
+        <Pager cursors={cursors} next={list.next} />
       </Card>
     </Page>
   );

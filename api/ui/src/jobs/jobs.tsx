@@ -1,10 +1,10 @@
-import { useEffect, useState } from "preact/hooks";
 import { query } from "../api/client";
 import { usePoll } from "../api/poll";
 import type { Job, Jobs as JobsPage, JobState } from "../api/types";
 import { clusterList, federationList, name } from "../live/store";
 import { count, plural } from "../parts/numbers";
 import { Card, Empty, Failure, Loading, Page } from "../parts/parts";
+import { Pager, useCursors } from "../parts/pager";
 import { State, toneOf, words } from "../parts/state";
 import { Ago } from "../parts/time";
 import { refine, route, to } from "../route";
@@ -28,10 +28,8 @@ export function Jobs() {
   const filters = { service: q.get("service") ?? "", cluster_id: q.get("cluster") ?? "", group_id: q.get("federation") ?? "" };
   const group = groups.find((g) => g.label === q.get("state"));
   const key = JSON.stringify([filters, group?.label]);
-  const [pages, setPages] = useState<{ key: string; cursors: string[] }>({ key, cursors: [] });
-  const cursors = pages.key === key ? pages.cursors : [];
-  useEffect(() => setPages({ key, cursors: [] }), [key]);
-  const list = usePoll<JobsPage>(`/system/jobs${query({ ...filters, state: group?.states, limit: pageSize, cursor: cursors.at(-1) })}`, 4_000);
+  const cursors = useCursors(key);
+  const list = usePoll<JobsPage>(`/system/jobs${query({ ...filters, state: group?.states, limit: pageSize, cursor: cursors.at })}`, 4_000);
   const counts = usePoll<JobsPage>(`/system/jobs${query({ ...filters, counts: true, limit: 1 })}`, 4_000).data?.counts;
   const next = list.data?.next;
   const any = filters.service || filters.cluster_id || filters.group_id || group;
@@ -66,13 +64,7 @@ export function Jobs() {
               {!any && <><p>Send an event to a service of a federation:</p><pre class="command"><code>oscarfed job submit SERVICE -f event.json</code></pre></>}
             </Empty>
           ) : <Table jobs={list.data.jobs} />}
-        {(cursors.length > 0 || next) && (
-          <div class="more pager">
-            <button type="button" class="button small" disabled={cursors.length === 0} onClick={() => setPages({ key, cursors: cursors.slice(0, -1) })}>Newer</button>
-            <span class="muted small">Page {count(cursors.length + 1)}</span>
-            <button type="button" class="button small" disabled={!next} onClick={() => next && setPages({ key, cursors: [...cursors, next] })}>Older</button>
-          </div>
-        )}
+        <Pager cursors={cursors} next={next} />
       </Card>
     </Page>
   );
