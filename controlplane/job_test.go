@@ -377,3 +377,76 @@ func TestWhatIsNoJobIsRefused(t *testing.T) {
 		}
 	})
 }
+
+// TestJobsAreFoundByTheTimeOfTheirAcceptance, queued or not, by all filters, and counted so.
+func TestJobsAreFoundByTheTimeOfTheirAcceptance(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		var ids []string
+		var at []time.Time
+		for i := range 6 {
+			if i == 3 { // the later ones wait
+				for _, p := range w.clusters {
+					p.has(0)
+				}
+			}
+			j := w.submit()
+			if i < 3 {
+				w.at(j.ID)
+			}
+			ids, at = append(ids, j.ID), append(at, j.AcceptedAt)
+			<-time.After([]time.Duration{time.Millisecond, time.Second, 2 * time.Hour}[i%3])
+		}
+		for _, tt := range []struct {
+			q    jobs.Query
+			want []int
+		}{
+			{jobs.Query{}, []int{5, 4, 3, 2, 1, 0}},
+			{jobs.Query{Since: at[1]}, []int{5, 4, 3, 2, 1}},
+			{jobs.Query{Since: at[1].Add(time.Nanosecond)}, []int{5, 4, 3, 2}},
+			{jobs.Query{Until: at[1]}, []int{0}},
+			{jobs.Query{Since: at[1], Until: at[4]}, []int{3, 2, 1}},
+			{jobs.Query{Since: at[1], Until: at[4], Service: "grayifyr0"}, []int{3, 2, 1}},
+			{jobs.Query{Since: at[1], Until: at[4], ClusterID: "a"}, []int{3, 2, 1}},
+			{jobs.Query{Since: at[1], Until: at[4], States: []jobs.State{record.JobQueued}}, []int{3}},
+			{jobs.Query{Since: at[0].Add(-time.Hour), Until: at[0]}, nil},
+			{jobs.Query{Since: at[5].Add(time.Hour)}, nil},
+		} {
+			var want, got []string
+			for _, i := range tt.want {
+				want = append(want, ids[i])
+			}
+			for page := tt.q; ; {
+				page.Limit = 2
+				list, more, err := w.Jobs.List(t.Context(), admin, page)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, j := range list {
+					got = append(got, j.ID)
+				}
+				if !more {
+					break
+				}
+				page.Before = list[len(list)-1].ID
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%+v: %q, want %q", tt.q, got, want)
+			}
+			if tt.q.States != nil {
+				continue
+			}
+			counts, err := w.Jobs.Count(t.Context(), admin, tt.q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum := 0
+			for _, n := range counts {
+				sum += n
+			}
+			if sum != len(want) {
+				t.Errorf("%+v: counted %v, want %d", tt.q, counts, len(want))
+			}
+		}
+	})
+}

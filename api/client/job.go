@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 )
@@ -62,6 +63,8 @@ type JobQuery struct {
 	GroupID string
 	// States: a job has one of them.
 	States []string
+	// Since and Until bound when a job was accepted: not before Since, and before Until.
+	Since, Until time.Time
 	// Limit of one page, at most 1000; 0 means 100. A watch has no pages.
 	Limit int
 	// Counts asks also how many jobs there are of each state.
@@ -77,6 +80,11 @@ func (q JobQuery) values() url.Values {
 	set(out, "group_id", q.GroupID)
 	for _, s := range q.States {
 		out.Add("state", s)
+	}
+	for name, at := range map[string]time.Time{"since": q.Since, "until": q.Until} {
+		if !at.IsZero() {
+			out.Set(name, at.UTC().Format(time.RFC3339Nano))
+		}
 	}
 	return out
 }

@@ -116,6 +116,10 @@ func (p *params) jobQuery() jobs.Query {
 	for _, state := range p.anyOf("state", v1.JobStates()) {
 		q.States = append(q.States, jobs.State(state))
 	}
+	q.Since, q.Until = p.time("since"), p.time("until")
+	if !q.Until.IsZero() && !q.Until.After(q.Since) {
+		p.violate("?until", oscar.RuleType, p.query.Get("until"), "it is not after since; no job is accepted in between")
+	}
 	q.Limit = p.limit()
 	if cursor := p.query.Get("cursor"); cursor != "" {
 		var ok bool

@@ -215,7 +215,7 @@ func TestJobsInPages(t *testing.T) {
 	f.jobs.list, f.jobs.more = []jobs.Job{*exampleJob()}, true
 	f.jobs.counts = map[jobs.State]int{record.JobRunning: 2, record.JobParked: 1}
 	c := newClient(t, f)
-	resp := c.do("GET", "/system/jobs?service=s&cluster_id=c&group_id=g&state=running&state=parked&limit=7&counts=true", "")
+	resp := c.do("GET", "/system/jobs?service=s&cluster_id=c&group_id=g&state=running&state=parked&limit=7&counts=true&since=2026-11-20T13:00:00%2B01:00&until=2026-11-20T12:00:00.5Z", "")
 	var page v1.Jobs
 	if err := json.Unmarshal([]byte(bodyOf(t, resp)), &page); err != nil || len(page.Jobs) != 1 || page.Next == "" || strings.Contains(page.Next, jobID) {
 		t.Fatalf("answered %d %+v, %v", resp.StatusCode, page, err)
@@ -224,7 +224,13 @@ func TestJobsInPages(t *testing.T) {
 		t.Errorf("counts %v", page.Counts)
 	}
 	q := jobs.Query{Federation: "g", Service: "s", ClusterID: "c", States: []jobs.State{"running", "parked"}, Limit: 7}
-	if got := f.calls[0].args; !reflect.DeepEqual(got, q) {
+	asked, ok := f.calls[0].args.(jobs.Query)
+	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	if !ok || !asked.Since.Equal(noon) || !asked.Until.Equal(noon.Add(time.Second/2)) {
+		t.Errorf("asked %+v", asked)
+	}
+	asked.Since, asked.Until = time.Time{}, time.Time{}
+	if got := asked; !reflect.DeepEqual(got, q) {
 		t.Errorf("asked %+v", got)
 	}
 	f.calls, f.jobs.more, f.jobs.list = nil, false, nil
@@ -240,6 +246,7 @@ func TestJobsRefusals(t *testing.T) {
 	for query, path := range map[string]string{
 		"limit=0": "?limit", "limit=1001": "?limit", "limit=x": "?limit", "state=lost": "?state", "state=": "?state", "cursor=!": "?cursor",
 		"cursor=ajEu": "?cursor", "cursor=MTIzNDU2": "?cursor", "watch=yes": "?watch", "counts=1": "?counts",
+		"since=yesterday": "?since", "until=2026-11-20": "?until", "since=2026-11-20T12:00:00Z&until=2026-11-20T12:00:00Z": "?until",
 		"watch=true&limit=3": "?watch", "watch=true&cursor=ajEuMQ": "?watch", "watch=true&counts=true": "?watch",
 	} {
 		if p := problemOf(t, c.do("GET", "/system/jobs?"+query, "")); p.Status != 400 || len(p.Violations) != 1 || p.Violations[0].Path != path {

@@ -77,6 +77,20 @@ func (p *params) anyOf(name string, words []string) []string {
 // yes reads a parameter that is true or false; absent means false.
 func (p *params) yes(name string) bool { return p.oneOf(name, "true", "false") == "true" }
 
+// time reads a parameter of RFC 3339; absent is the zero time.
+func (p *params) time(name string) time.Time {
+	v := p.query.Get(name)
+	if v == "" {
+		return time.Time{}
+	}
+	at, err := time.Parse(time.RFC3339, v)
+	if err != nil {
+		v = respond.Cut(v, 40)
+		p.violate("?"+name, oscar.RuleType, v, strconv.Quote(v)+" is no time; use for example 2026-01-31T16:00:00Z, and %2B for a plus sign")
+	}
+	return at
+}
+
 // wait reads ?wait=; absent gives fallback.
 func (p *params) wait(fallback time.Duration) time.Duration {
 	d, given, err := waitOf(p.r)

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/view"
@@ -20,7 +21,10 @@ func (c *Controller) Count(ctx context.Context, caller identity.Caller, q Query)
 	q.States = nil
 	out := map[State]int{}
 	c.state.Read(func(v *view.View) {
-		for id := range v.Jobs.Begun.All() {
+		for id := range q.within(v.Jobs.Begun).Backward() {
+			if id < q.first() {
+				break
+			}
 			if view := jobFor(v, caller, q, id); view != nil {
 				out[view.State]++
 			}
@@ -33,8 +37,10 @@ func (c *Controller) Count(ctx context.Context, caller identity.Caller, q Query)
 }
 
 // countQueued counts the queued jobs of a query. Those of one class are alike in all that it asks
-// for but a cluster, so that their first one stands for them.
+// for but a cluster and a time, so that their first one stands for them.
 func countQueued(v *view.View, caller identity.Caller, q Query) (n int) {
+	ofAnyTime := q
+	ofAnyTime.Since, ofAnyTime.Until = time.Time{}, time.Time{}
 	for uid := range q.federations(v) {
 		for _, queue := range v.Jobs.Queued.Get(uid).All() {
 			for _, jobs := range queue.All() {
@@ -46,10 +52,27 @@ func countQueued(v *view.View, caller identity.Caller, q Query) (n int) {
 					}
 					continue
 				}
-				if jobFor(v, caller, q, jobs.First()) != nil {
+				switch {
+				case jobFor(v, caller, ofAnyTime, jobs.First()) == nil:
+				case !q.timed():
 					n += jobs.Len()
+				default:
+					n += countAccepted(v, q, jobs)
 				}
 			}
+		}
+	}
+	return n
+}
+
+// countAccepted counts the jobs of a list that were accepted at the time that a query asks for.
+func countAccepted(v *view.View, q Query, jobs view.List) (n int) {
+	for id := range q.within(jobs).Backward() {
+		if id < q.first() {
+			break
+		}
+		if q.acceptedIn(v.Jobs.ByID.Head(id).AcceptedAt) {
+			n++
 		}
 	}
 	return n

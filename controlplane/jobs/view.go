@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
 	"slices"
 	"time"
 
@@ -55,82 +54,6 @@ type Job struct {
 	Replayed bool
 }
 
-// Query says which jobs are asked for. Empty fields match everything.
-type Query struct {
-	// Federation is a uid or a group_id; Service is the one that received it, and ClusterID the
-	// cluster that received it or has it.
-	Federation, Service, ClusterID string
-	// States: a job is in one of them.
-	States []State
-	// Before is the id of a job: only those that were accepted before are given.
-	Before string
-	// Limit is how many at most; 0 means 100, more than v1.MaxPage are not given.
-	Limit int
-}
-
-// lists are lists of jobs in which is every job that matches and that the caller may see.
-func (q Query) lists(v *view.View, caller identity.Caller) []view.List {
-	var out []view.List
-	add := func(l view.List) {
-		if q.Before != "" {
-			l = l.Before(q.Before)
-		}
-		out = append(out, l)
-	}
-	if caller.Administrator && q.Federation == "" && q.Service == "" && q.ClusterID == "" {
-		if q.begun() {
-			add(v.Jobs.Begun)
-		} else {
-			add(v.Jobs.Order)
-		}
-		return out
-	}
-	for uid := range q.federations(v) {
-		of := v.Jobs.ByFederation.Of(uid)
-		f := v.Federations.Get(uid).Rec
-		switch {
-		case of.Empty():
-		case q.Federation != "" && q.Federation != uid && q.Federation != v.Jobs.ByID.Head(of.First()).GroupID:
-		case f != nil && caller.MayRead(f.Owner, f.Visibility, f.AllowedUsers),
-			caller.Administrator, caller.Subject != "" && v.Jobs.Subjects.Get(caller.Subject).Get(uid) > 0:
-			add(of)
-		}
-	}
-	return out
-}
-
-// federations are those that have every job that matches.
-func (q Query) federations(v *view.View) iter.Seq[string] {
-	switch {
-	case q.Service != "":
-		return v.Jobs.Services.Get(q.Service).Keys()
-	case q.ClusterID != "":
-		return v.Jobs.Clusters.Get(q.ClusterID).Keys()
-	}
-	return v.Jobs.ByFederation.Keys()
-}
-
-// begun says that no queued job can match.
-func (q Query) begun() bool { return len(q.States) > 0 && !slices.Contains(q.States, record.JobQueued) }
-
-// may says whether a job with a head can match.
-func (q Query) may(h view.JobHead) bool {
-	if q.Service != "" && q.Service != h.Service {
-		return false
-	}
-	return len(q.States) == 0 || h.State != record.JobQueued && !h.State.Ended() || slices.Contains(q.States, h.State)
-}
-
-func (q Query) matches(j *Job) bool {
-	is := func(want string, have ...string) bool { return want == "" || slices.Contains(have, want) }
-	at := ""
-	if j.Place != nil {
-		at = j.Place.ClusterID
-	}
-	return is(q.Federation, j.Federation, j.GroupID) && is(q.Service, j.Service) && is(q.ClusterID, j.ClusterID, at) &&
-		(len(q.States) == 0 || slices.Contains(q.States, j.State))
-}
-
 // List lists jobs that the caller may see, the newest first, and whether there may be
 // more.
 func (c *Controller) List(ctx context.Context, caller identity.Caller, q Query) (jobs []Job, more bool, err error) {
@@ -141,6 +64,9 @@ func (c *Controller) List(ctx context.Context, caller identity.Caller, q Query) 
 	jobs = []Job{}
 	c.state.Read(func(v *view.View) {
 		for id := range view.NewestOf(q.lists(v, caller)) {
+			if id < q.first() {
+				return
+			}
 			head := v.Jobs.ByID.Head(id)
 			if !q.may(head) || !mayReadJob(v, caller, head) {
 				continue

@@ -3,6 +3,7 @@ package view
 import (
 	"iter"
 	"maps"
+	"time"
 
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -30,6 +31,7 @@ type JobHead struct {
 	Federation, GroupID, Owner, By, Cluster, Service string
 	State                                            record.JobState
 	Revision                                         int64
+	AcceptedAt                                       time.Time
 }
 
 // JobsOf makes a table of records. Tests use it.
@@ -64,13 +66,13 @@ func (t JobTable) Head(id string) JobHead {
 		of := s.queued.Shared()
 		return JobHead{
 			Federation: of.Federation, GroupID: of.GroupID, Owner: of.Owner, By: of.By, Cluster: of.Cluster, Service: of.Service,
-			State: record.JobQueued, Revision: s.rev,
+			State: record.JobQueued, Revision: s.rev, AcceptedAt: s.queued.AcceptedAt(),
 		}
 	case s.whole != nil:
 		j := s.whole
 		return JobHead{
 			Federation: j.Federation, GroupID: j.GroupID, Owner: j.Owner, By: j.By, Cluster: j.Cluster, Service: j.Service,
-			State: j.State, Revision: s.rev,
+			State: j.State, Revision: s.rev, AcceptedAt: j.AcceptedAt.Time,
 		}
 	}
 	return JobHead{}

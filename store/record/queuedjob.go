@@ -68,6 +68,9 @@ func PackJob(id string, value []byte) (QueuedJob, bool) {
 // Shared is the part that many jobs have in common.
 func (q *QueuedJob) Shared() QueuedShared { return q.shared.Value() }
 
+// AcceptedAt is when the job was accepted.
+func (q *QueuedJob) AcceptedAt() time.Time { return At(time.UnixMilli(q.accepted)).Time }
+
 // Job is the record, made anew at each call.
 func (q *QueuedJob) Job() *Job {
 	of := q.shared.Value()

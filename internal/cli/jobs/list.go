@@ -21,6 +21,8 @@ type jobListCmd struct {
 	Cluster string
 	Group   string
 	State   []string
+	Since   string
+	Until   string
 	Limit   int
 	Watch   bool
 }
@@ -34,6 +36,7 @@ func List(a *command.App) *cobra.Command {
 		Long:  "List the jobs that you may see, the newest first. With SERVICE, those that came in there or run there.",
 		Example: "  oscarfed job list\n" +
 			"  oscarfed job list grayify --state queued,parked\n" +
+			"  oscarfed job list --since 2h --state failed\n" +
 			"  oscarfed job list -w",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.Service = command.Argument(args, 0)
@@ -44,6 +47,8 @@ func List(a *command.App) *cobra.Command {
 	f.Text(&c.Cluster, "cluster", "", "", "ID", "Only those that came in or run on this cluster.")
 	f.Text(&c.Group, "group", "", "", "ID", "Only those of this group, or of the federation with this uid.")
 	f.List(&c.State, "state", "STATE", "Only those in one of these states.")
+	f.Text(&c.Since, "since", "", "", "TIME", "Only those accepted then or later: RFC 3339, or how long ago, such as 2h30m.")
+	f.Text(&c.Until, "until", "", "", "TIME", "Only those accepted before.")
 	f.Number(&c.Limit, "limit", 100, "How many at most.")
 	f.BoolVarP(&c.Watch, "watch", "w", false, "Show those that have not ended, then each one that comes or changes, until interrupted.")
 	return cmd
@@ -53,11 +58,18 @@ func (c *jobListCmd) Run(ctx context.Context, a *command.App) error {
 	if c.Limit < 1 {
 		return exit.Usagef("--limit must be more than 0")
 	}
+	q := client.JobQuery{Service: c.Service, ClusterID: c.Cluster, GroupID: c.Group, States: c.State}
+	var err error
+	if q.Since, err = timeOf("since", c.Since, a.Now()); err != nil {
+		return err
+	}
+	if q.Until, err = timeOf("until", c.Until, a.Now()); err != nil {
+		return err
+	}
 	api, err := a.Dial()
 	if err != nil {
 		return err
 	}
-	q := client.JobQuery{Service: c.Service, ClusterID: c.Cluster, GroupID: c.Group, States: c.State}
 	if c.Watch {
 		return watchJobs(ctx, a, api, q)
 	}
@@ -80,6 +92,21 @@ func (c *jobListCmd) Run(ctx context.Context, a *command.App) error {
 		}
 		return t
 	})
+}
+
+// timeOf reads the value of a flag: a time, or how long ago it was; empty is the zero time.
+func timeOf(flag, value string, now time.Time) (time.Time, error) {
+	if value == "" {
+		return time.Time{}, nil
+	}
+	if ago, err := time.ParseDuration(value); err == nil && ago >= 0 {
+		return now.Add(-ago), nil
+	}
+	at, err := time.Parse(time.RFC3339, value)
+	if err != nil {
+		return time.Time{}, exit.Usagef("--%s %q is no time; use for example 2026-01-31T16:00:00Z, or 2h30m for two and a half hours ago", flag, value)
+	}
+	return at, nil
 }
 
 // ageColumn is the one that changes by itself.

@@ -1,0 +1,119 @@
+package jobs
+
+import (
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// Query says which jobs are asked for. Empty fields match everything.
+type Query struct {
+	// Federation is a uid or a group_id; Service is the one that received it, and ClusterID the
+	// cluster that received it or has it.
+	Federation, Service, ClusterID string
+	// States: a job is in one of them.
+	States []State
+	// Since and Until bound when a job was accepted: not before Since, and before Until. Zero times
+	// bound nothing.
+	Since, Until time.Time
+	// Before is the id of a job: only those that were accepted before are given.
+	Before string
+	// Limit is how many at most; 0 means 100, more than v1.MaxPage are not given.
+	Limit int
+}
+
+// acceptance bounds how far the time in a job's id is from the one at which it was accepted: both
+// are read one after the other, and a clock may be set in between.
+const acceptance = time.Minute
+
+// first is the first id that a job that matches can have.
+func (q Query) first() string {
+	if q.Since.IsZero() {
+		return ""
+	}
+	return record.FirstUID(q.Since.Add(-acceptance))
+}
+
+// within are the jobs of a list without those that were accepted too late.
+func (q Query) within(l view.List) view.List {
+	if q.Until.IsZero() {
+		return l
+	}
+	return l.Before(record.FirstUID(q.Until.Add(acceptance)))
+}
+
+// timed says that the query asks for a time.
+func (q Query) timed() bool { return !q.Since.IsZero() || !q.Until.IsZero() }
+
+// acceptedIn says whether a job that was accepted then matches.
+func (q Query) acceptedIn(at time.Time) bool {
+	return !at.Before(q.Since) && (q.Until.IsZero() || at.Before(q.Until))
+}
+
+// lists are lists of jobs in which is every job that matches and that the caller may see.
+func (q Query) lists(v *view.View, caller identity.Caller) []view.List {
+	var out []view.List
+	add := func(l view.List) {
+		l = q.within(l)
+		if q.Before != "" {
+			l = l.Before(q.Before)
+		}
+		out = append(out, l)
+	}
+	if caller.Administrator && q.Federation == "" && q.Service == "" && q.ClusterID == "" {
+		if q.begun() {
+			add(v.Jobs.Begun)
+		} else {
+			add(v.Jobs.Order)
+		}
+		return out
+	}
+	for uid := range q.federations(v) {
+		of := v.Jobs.ByFederation.Of(uid)
+		f := v.Federations.Get(uid).Rec
+		switch {
+		case of.Empty():
+		case q.Federation != "" && q.Federation != uid && q.Federation != v.Jobs.ByID.Head(of.First()).GroupID:
+		case f != nil && caller.MayRead(f.Owner, f.Visibility, f.AllowedUsers),
+			caller.Administrator, caller.Subject != "" && v.Jobs.Subjects.Get(caller.Subject).Get(uid) > 0:
+			add(of)
+		}
+	}
+	return out
+}
+
+// federations are those that have every job that matches.
+func (q Query) federations(v *view.View) iter.Seq[string] {
+	switch {
+	case q.Service != "":
+		return v.Jobs.Services.Get(q.Service).Keys()
+	case q.ClusterID != "":
+		return v.Jobs.Clusters.Get(q.ClusterID).Keys()
+	}
+	return v.Jobs.ByFederation.Keys()
+}
+
+// begun says that no queued job can match.
+func (q Query) begun() bool { return len(q.States) > 0 && !slices.Contains(q.States, record.JobQueued) }
+
+// may says whether a job with a head can match.
+func (q Query) may(h view.JobHead) bool {
+	if q.Service != "" && q.Service != h.Service || !q.acceptedIn(h.AcceptedAt) {
+		return false
+	}
+	return len(q.States) == 0 || h.State != record.JobQueued && !h.State.Ended() || slices.Contains(q.States, h.State)
+}
+
+func (q Query) matches(j *Job) bool {
+	is := func(want string, have ...string) bool { return want == "" || slices.Contains(have, want) }
+	at := ""
+	if j.Place != nil {
+		at = j.Place.ClusterID
+	}
+	return is(q.Federation, j.Federation, j.GroupID) && is(q.Service, j.Service) && is(q.ClusterID, j.ClusterID, at) &&
+		q.acceptedIn(j.AcceptedAt) && (len(q.States) == 0 || slices.Contains(q.States, j.State))
+}
