@@ -25,14 +25,17 @@ const groups: { label: string; states: JobState[] }[] = [
 /** Jobs pages through jobs by cursors, so that 100,000 cost no more than 50. */
 export function Jobs() {
   const q = route.value.query;
-  const filters = { service: q.get("service") ?? "", cluster_id: q.get("cluster") ?? "", group_id: q.get("federation") ?? "" };
+  const filters = {
+    service: q.get("service") ?? "", cluster_id: q.get("cluster") ?? "", group_id: q.get("federation") ?? "",
+    since: utc(q.get("since")), until: utc(q.get("until")),
+  };
   const group = groups.find((g) => g.label === q.get("state"));
   const key = JSON.stringify([filters, group?.label]);
   const cursors = useCursors(key);
   const list = usePoll<JobsPage>(`/system/jobs${query({ ...filters, state: group?.states, limit: pageSize, cursor: cursors.at })}`, 4_000);
   const counts = usePoll<JobsPage>(`/system/jobs${query({ ...filters, counts: true, limit: 1 })}`, 4_000).data?.counts;
   const next = list.data?.next;
-  const any = filters.service || filters.cluster_id || filters.group_id || group;
+  const any = group || Object.values(filters).some(Boolean);
   return (
     <Page title="Jobs">
       {!any && <LastHour />}
@@ -43,6 +46,8 @@ export function Jobs() {
         </label>
         <Pick label="Cluster" every="Every cluster" value={filters.cluster_id} options={clusterList.value.map((c) => [c.cluster_id, c.cluster_id])} pick={(v) => refine({ cluster: v })} />
         <Pick label="Federation" every="Every federation" value={filters.group_id} options={federationList.value.map((f) => [f.uid, name(f)])} pick={(v) => refine({ federation: v })} />
+        <Moment label="Accepted from" name="since" />
+        <Moment label="until" name="until" />
       </div>
       <ul class="chips" aria-label="States">
         {groups.map((g) => {
@@ -79,6 +84,24 @@ function Pick({ label, every, value, options, pick }: { label: string; every: st
         {value && !options.some(([v]) => v === value) && <option value={value}>{value}</option>}
         {options.map(([v, text]) => <option key={v} value={v}>{text}</option>)}
       </select>
+    </label>
+  );
+}
+
+/** utc is a time of the address as the API takes it; "" when it is none. */
+function utc(text: string | null): string {
+  const at = new Date(text ?? "");
+  return text && !Number.isNaN(at.getTime()) ? at.toISOString() : "";
+}
+
+/** Moment is a time in the reader's zone. The address has it in UTC, so that it means the same to another reader. */
+function Moment({ label, name }: { label: string; name: string }) {
+  const shown = utc(route.value.query.get(name));
+  const local = shown && new Date(new Date(shown).getTime() - new Date(shown).getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+  return (
+    <label class="moment">
+      <span>{label}</span>
+      <input type="datetime-local" value={local} onChange={(e) => refine({ [name]: utc(e.currentTarget.value) || undefined })} />
     </label>
   );
 }
