@@ -81,18 +81,23 @@ func (b *Browser) Click(text string) {
 type Look struct {
 	Width, Height int64
 	Dark          bool
+	// Motion says that the reader has not asked for less of it.
+	Motion bool
 }
 
 // Look changes the size of the window and the scheme of colours.
 func (b *Browser) Look(l Look) {
 	b.t.Helper()
-	scheme := "light"
+	scheme, motion := "light", "reduce"
 	if l.Dark {
 		scheme = "dark"
 	}
+	if l.Motion {
+		motion = "no-preference"
+	}
 	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: l.Width, Height: l.Height, DeviceScaleFactor: 1})
 	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
-		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: motion},
 	}})
 }
 

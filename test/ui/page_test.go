@@ -126,7 +126,7 @@ func TestThePageExplainsJobs(t *testing.T) {
 	s.Eval(handedOver, nil)
 	s.goTo("/federations", "Federations")
 	s.Click("grayify")
-	s.Until("[...document.querySelectorAll('td[data-label=\"Jobs taken\"]')].map((e) => e.textContent).sort().join() === '0,0,7'")
+	s.Until("[...document.querySelectorAll('td[data-label=\"Jobs taken\"]')].map((e) => e.firstChild.textContent).sort().join() === '0,0,7'")
 
 	s.goTo("/clusters", "Clusters")
 	s.Until("document.querySelectorAll('li.cluster').length === 3 && document.querySelector('.capacity')")

@@ -1,8 +1,9 @@
 import { lazy } from "../parts/lazy";
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { query, read } from "../api/client";
 import { usePoll } from "../api/poll";
 import { address, type Federation, type Replica, type Stats } from "../api/types";
+import { useHandovers, type Handover } from "../live/handovers";
 import { federations, name } from "../live/store";
 import { replicaTrouble } from "../live/trouble";
 import { count, plural } from "../parts/numbers";
@@ -87,18 +88,20 @@ function Members({ f }: { f: Federation }) {
   const [removing, setRemoving] = useState<Replica>();
   const open = !over.has(f.phase);
   const jobs = usePoll<Stats>(`/system/stats${query({ federation: f.uid })}`, 5_000).data?.edges ?? none;
+  const handovers = useHandovers(f.uid);
   return (
     <>
-      {f.replicas.length > 1 && <Card title="Who lists whom"><Graph f={f} jobs={jobs} /></Card>}
+      {f.replicas.length > 1 && <Card title="Who lists whom"><Graph f={f} jobs={jobs} just={handovers.just} /></Card>}
       <Card title={`${plural(f.replicas.length, "member")}`} aside={open && <button type="button" class="button small" onClick={() => setAdding(true)}>Add members …</button>} flush>
         <div class="scroll" tabIndex={0} role="region" aria-label="Members">
           <table class="stack">
             <thead>
               <tr><th scope="col" class="first">Cluster</th><th scope="col">State</th><th scope="col">Cause, and what to do</th><th scope="col">Lists</th><th scope="col">Jobs taken</th><th scope="col">Generation</th><th scope="col">Since</th>{open && <th scope="col"><span class="hidden">What can be done</span></th>}</tr>
             </thead>
-            <tbody>{[...f.replicas].sort((a, b) => rank(a) - rank(b)).map((r) => <MemberRow key={address(r)} f={f} r={r} jobs={jobs} remove={open ? () => setRemoving(r) : undefined} />)}</tbody>
+            <tbody>{[...f.replicas].sort((a, b) => rank(a) - rank(b)).map((r) => <MemberRow key={address(r)} f={f} r={r} jobs={jobs} last={handovers.last.get(address(r))} remove={open ? () => setRemoving(r) : undefined} />)}</tbody>
           </table>
         </div>
+        <Told just={handovers.just} />
       </Card>
       {f.leaving && f.leaving.length > 0 && (
         <Card title="Leaving" flush>
@@ -127,7 +130,23 @@ function rank(r: Replica): number {
   return tone === "bad" ? 0 : tone ? 1 : 2;
 }
 
-function MemberRow({ f, r, jobs, remove }: { f: Federation; r: Replica; jobs: Stats["edges"]; remove: (() => void) | undefined }) {
+/** quiet is how long a screen reader is told nothing more of jobs, in milliseconds. */
+const quiet = 5_000;
+
+/** Told says to a screen reader what the graph shows moving: the first of what comes at once. */
+function Told({ just }: { just: readonly Handover[] }) {
+  const [text, setText] = useState("");
+  const next = useRef(0);
+  useEffect(() => {
+    if (just.length === 0 || Date.now() < next.current) return;
+    next.current = Date.now() + quiet;
+    const more = just.length - 3;
+    setText(just.slice(0, 3).map((h) => `${plural(h.jobs, "job")} handed from ${h.from} to ${h.to}`).join(", ") + (more > 0 ? `, and to ${plural(more, "more member")}` : ""));
+  }, [just]);
+  return <p class="hidden" role="status">{text}</p>;
+}
+
+function MemberRow({ f, r, jobs, last, remove }: { f: Federation; r: Replica; jobs: Stats["edges"]; last: Handover | undefined; remove: (() => void) | undefined }) {
   const self = address(r);
   const coordinator = self === address(f.coordinator);
   const lists = f.edges.filter(([from]) => from === self).length;
@@ -148,7 +167,9 @@ function MemberRow({ f, r, jobs, remove }: { f: Federation; r: Replica; jobs: St
         {status?.hint && <span class="block hint">{status.hint}</span>}
       </td>
       <td data-label="Lists">{count(lists)}</td>
-      <td data-label="Jobs taken">{count(jobs.filter((e) => e.to === self).reduce((sum, e) => sum + e.jobs, 0))}</td>
+      <td data-label="Jobs taken">{count(jobs.filter((e) => e.to === self).reduce((sum, e) => sum + e.jobs, 0))}
+        {last && <span class="block small muted">{count(last.jobs)} from <bdi>{last.from}</bdi> <Ago at={last.at.toISOString()} /></span>}
+      </td>
       <td data-label="Generation" class="nowrap">{r.type === "endpoint" ? "–" : behind ? `${count(status.observed_generation)} of ${count(f.generation)}` : count(f.generation)}</td>
       <td data-label="Since" class="nowrap"><Ago at={status?.last_transition_time} /></td>
       {remove && <td class="end">{!coordinator && <button type="button" class="button small" aria-label={`Remove ${self}`} onClick={remove}>Remove …</button>}</td>}

@@ -1,6 +1,8 @@
 import cytoscape from "cytoscape";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { address, type Federation, type Replica, type Stats } from "../api/types";
+import type { Handover } from "../live/handovers";
+import { count } from "../parts/numbers";
 import { to } from "../route";
 import { toneOf, words, type Tone } from "../parts/state";
 
@@ -16,7 +18,7 @@ const shapes: Record<Tone, string> = { ok: "ellipse", busy: "ellipse", warn: "tr
  * Graph draws who lists whom. What it shows is a table beside it, too: a screen reader and the
  * keyboard use that.
  */
-export function Graph({ f, jobs }: { f: Federation; jobs: JobEdges }) {
+export function Graph({ f, jobs, just }: { f: Federation; jobs: JobEdges; just: readonly Handover[] }) {
   const box = useRef<HTMLDivElement>(null);
   const drawn = useRef<cytoscape.Core | undefined>(undefined);
   const [dark, setDark] = useState(() => matchMedia("(prefers-color-scheme: dark)").matches);
@@ -77,6 +79,9 @@ export function Graph({ f, jobs }: { f: Federation; jobs: JobEdges }) {
       for (const edge of cy.edges()) edge.data("width", widthOf(sums.get(pair(edge.data("source"), edge.data("target"))) ?? 0));
     });
   }, [structure, dark, jobs]);
+  useEffect(() => {
+    if (drawn.current) move(drawn.current, just);
+  }, [just]);
   const few = f.replicas.length <= 30;
   return (
     <div class="graph-frame">
@@ -106,6 +111,22 @@ function pair(a: string, b: string): string {
 /** widthOf grows with the logarithm, so that one busy member does not hide the others. */
 function widthOf(jobs: number): number {
   return Math.min(10, 1.5 + 2 * Math.log10(1 + jobs));
+}
+
+/** moving is how long a job is seen on its way, in milliseconds, and mostMoving how many are at once. */
+const moving = 1100;
+const mostMoving = 60;
+
+/** move shows jobs on their way: one mark for all that go the same way at one time. */
+function move(cy: cytoscape.Core, just: readonly Handover[]): void {
+  if (document.visibilityState !== "visible" || matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+  for (const h of just.slice(0, Math.max(0, mostMoving - cy.nodes(".job").length))) {
+    const from = cy.getElementById(h.from);
+    const target = cy.getElementById(h.to);
+    if (from.empty() || target.empty()) continue;
+    const mark = cy.add({ group: "nodes", classes: "job", data: { label: h.jobs > 1 ? count(h.jobs) : "" }, position: { ...from.position() }, selectable: false, grabbable: false });
+    mark.animate({ position: { ...target.position() } }, { duration: moving, easing: "ease-in-out", complete: () => void mark.remove() });
+  }
 }
 
 function classes(f: Federation, r: Replica): string {
@@ -214,6 +235,10 @@ function style(many: boolean): cytoscape.StylesheetJson {
     {
       selector: "edge",
       style: { width: "data(width)", "line-color": colour("--strong-line"), "target-arrow-color": colour("--strong-line"), "target-arrow-shape": "triangle", "curve-style": many ? "haystack" : "bezier", "arrow-scale": 0.9, opacity: many ? 0.35 : 1 },
+    },
+    {
+      selector: "node.job",
+      style: { width: 12, height: 12, shape: "ellipse", "background-color": colour("--accent"), "border-width": 2, "text-valign": "top", "text-margin-y": -2, "font-weight": "bold", events: "no", "z-index": 10 },
     },
     { selector: "edge.both", style: { "source-arrow-shape": "triangle", "source-arrow-color": colour("--strong-line") } },
   ];

@@ -8,18 +8,43 @@ import { stream } from "./sse";
 const gather = 60;
 const slowest = 10_000;
 
-/**
- * follow keeps the store as the control plane tells it until stop. A connection that is lost is
- * resumed at the last bookmark; when the server has forgotten that, everything is told again and
- * replaces what is there, so that the page has no holes.
- */
+/** Reader is told what a stream tells. */
+export interface Reader {
+  /** take has changes, in their order; fresh ones replace all that was told before. */
+  take: (changes: Change[], fresh: boolean) => void;
+  /** live says that everything up to now was told. */
+  live?: () => void;
+  lost?: (why: string) => void;
+}
+
+/** follow keeps the store as the control plane tells it until stop. */
 export async function follow(stop: AbortSignal): Promise<void> {
+  await resume({ kind: ["federation", "cluster", "event"] }, {
+    take: apply,
+    live: () => {
+      loaded.value = true;
+      if (connection.value.state !== "live") connection.value = { state: "live" };
+    },
+    lost: (why) => {
+      const before = connection.value;
+      connection.value = { state: "lost", since: before.state === "lost" ? before.since : new Date(), why };
+    },
+  }, stop);
+  clear();
+}
+
+/**
+ * resume reads a stream until stop, or until the session has ended. A connection that is lost is
+ * resumed at the last bookmark; when the server has forgotten that, everything is told again and
+ * replaces what is there, so that there are no holes.
+ */
+export async function resume(what: Record<string, string | string[]>, reader: Reader, stop: AbortSignal): Promise<void> {
   let place: Bookmark | undefined;
   let wait = 500;
   while (!stop.aborted) {
     let why = "The connection ended.";
     try {
-      const read = await once(place, stop, (bookmark) => {
+      const read = await once(what, reader, place, stop, (bookmark) => {
         place = bookmark;
         wait = 500;
       });
@@ -38,18 +63,16 @@ export async function follow(stop: AbortSignal): Promise<void> {
       if (err instanceof ApiError) wait = Math.max(wait, err.retryAfter * 1000);
     }
     if (stop.aborted) break;
-    const before = connection.value;
-    connection.value = { state: "lost", since: before.state === "lost" ? before.since : new Date(), why };
+    reader.lost?.(why);
     await pause(wait * (0.75 + Math.random() / 2), stop);
     wait = Math.min(wait * 2, slowest);
   }
-  clear();
 }
 
 /** once reads one connection to its end. */
-async function once(from: Bookmark | undefined, stop: AbortSignal, marked: (b: Bookmark) => void): Promise<"ended" | "expired"> {
-  const path = `/system/watch${query({ kind: ["federation", "cluster", "event"], epoch: from?.epoch })}`;
-  const changes = new Gathered(from === undefined);
+async function once(what: Record<string, string | string[]>, reader: Reader, from: Bookmark | undefined, stop: AbortSignal, marked: (b: Bookmark) => void): Promise<"ended" | "expired"> {
+  const path = `/system/watch${query({ ...what, epoch: from?.epoch })}`;
+  const changes = new Gathered(reader, from === undefined);
   try {
     for await (const e of stream(path, from ? { "Last-Event-ID": String(from.revision) } : {}, stop)) {
       if (e.name === "change") changes.add(JSON.parse(e.data) as Change);
@@ -64,7 +87,7 @@ async function once(from: Bookmark | undefined, stop: AbortSignal, marked: (b: B
     }
     return "ended";
   } finally {
-    changes.flush();
+    if (!stop.aborted) changes.flush();
   }
 }
 
@@ -74,7 +97,7 @@ class Gathered {
   private timer = 0;
 
   /** The first state is shown when it was told whole. */
-  constructor(private fresh: boolean) {}
+  constructor(private reader: Reader, private fresh: boolean) {}
 
   add(c: Change): void {
     this.pending.push(c);
@@ -86,9 +109,8 @@ class Gathered {
     const fresh = this.fresh;
     if (!fresh) this.flush();
     batch(() => {
-      if (fresh) apply(this.pending, true);
-      loaded.value = true;
-      if (connection.value.state !== "live") connection.value = { state: "live" };
+      if (fresh) this.reader.take(this.pending, true);
+      this.reader.live?.();
     });
     if (fresh) this.pending = [];
     this.fresh = false;
@@ -98,7 +120,7 @@ class Gathered {
     clearTimeout(this.timer);
     this.timer = 0;
     if (this.fresh) return; // half of a state is none
-    apply(this.pending, false);
+    if (this.pending.length > 0) this.reader.take(this.pending, false);
     this.pending = [];
   }
 }
