@@ -52,10 +52,6 @@ func (c *ControlPlane) wire(counters *request.Counters, meter *access.Meter) err
 		DefaultCluster: cfg.DefaultCluster, Limits: cfg.limits(), RefreshTokenMaxAge: cfg.RefreshTokenMaxAge,
 		Workers: cfg.Deciders, Step: step, Now: cfg.Now, Logger: cfg.Logger,
 	})
-	c.Plans = plan.New(plan.Config{
-		Store: c.cfg.Store, State: c.state, Gate: c.gate, Federations: c.Federations, Identity: cfg.Identity,
-		MaxQueueDelay: cfg.MaxQueueDelay, Now: cfg.Now,
-	})
 	if c.Jobs, err = jobs.New(jobs.Config{
 		Store: c.cfg.Store, State: c.state, Gate: c.gate, Requests: c.Requests, Federations: c.Federations, Identity: cfg.Identity, Sealer: sealer,
 		PerFederation: cfg.JobsPerFederation, PerUser: cfg.JobsPerUser, Keep: cfg.KeepJobs,
@@ -78,6 +74,10 @@ func (c *ControlPlane) wire(counters *request.Counters, meter *access.Meter) err
 	c.Runs = runs.New(runs.Config{
 		State: c.state, Gate: c.gate, Tokens: c.Tokens, Jobs: c.Jobs, Identity: cfg.Identity, Hub: hub,
 		DefaultCluster: cfg.DefaultCluster, Weights: cfg.JobWeights, Dial: cfg.Dial, Logger: cfg.Logger,
+	})
+	c.Plans = plan.New(plan.Config{
+		Store: c.cfg.Store, State: c.state, Gate: c.gate, Federations: c.Federations, Identity: cfg.Identity,
+		Voters: c.Runs, MaxQueueDelay: cfg.MaxQueueDelay, Now: cfg.Now,
 	})
 	c.Recovery, err = recovery.New(recovery.Config{
 		Store: c.cfg.Store, State: c.state, Gate: c.gate, Federations: c.Federations, Tokens: c.Tokens, Clusters: c.Clusters, Identity: cfg.Identity,

@@ -11,6 +11,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer/answers"
+	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/relay"
 	"github.com/oscarfed/oscarfed/syncer/services"
@@ -102,6 +103,26 @@ func (s site) Ours(ctx context.Context, service, uid string) error {
 func (s site) Invokes(service, uid, token string) bool {
 	d, err := s.applied(service, uid)
 	return err == nil && record.Mark(token) == d.Mark
+}
+
+// errCannotTell stands for what would say more than the control plane needs to know.
+var errCannotTell = errors.New("the cluster cannot tell now")
+
+// Vote implements relay.Site.
+func (s site) Vote(ctx context.Context, q relay.Question) (relay.Vote, error) {
+	def, err := definition.Asked(q.Definition, q.Left, q.LeftBy)
+	if err != nil {
+		return relay.Vote{}, err
+	}
+	opinion, err := s.services.Ask(ctx, services.Question{Name: q.Service, Owner: q.Owner, Definition: def, Token: manager.Bearer(q.Token)})
+	if err != nil {
+		if told, ok := errors.AsType[*services.CannotTellError](err); ok {
+			return relay.Vote{}, told
+		}
+		s.session.Log.Warn("a question of the control plane cannot be answered", "service", q.Service, "error", err)
+		return relay.Vote{}, errCannotTell
+	}
+	return relay.Vote{Reason: string(opinion.Reason), Message: opinion.Message, Delay: opinion.Delay}, nil
 }
 
 // Send implements relay.Site.

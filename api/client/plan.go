@@ -18,6 +18,8 @@ const planHeader = "Oscarfed-Plan"
 type PlanOptions struct {
 	// Deployment overrides the definition of a creation, as in CreateOptions.
 	Deployment string
+	// Ask says that the clusters which will vote are asked what they would vote now.
+	Ask bool
 }
 
 // Plan says what a definition would do if it was submitted now. It changes nothing.
@@ -28,6 +30,9 @@ func (c *Client) Plan(ctx context.Context, s *oscar.Service, opts PlanOptions) (
 	}
 	in := call{method: http.MethodPost, path: "/system/plans", body: body, query: url.Values{}, harmless: true}
 	set(in.query, "deployment", opts.Deployment)
+	if opts.Ask {
+		in.query.Set("ask", "true")
+	}
 	out, err := c.do(ctx, in)
 	if err != nil {
 		return nil, err

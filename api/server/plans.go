@@ -25,7 +25,7 @@ type Plans interface {
 // if it was sent to /system/services now.
 func (s *Server) planService(w http.ResponseWriter, r *http.Request) error {
 	p := paramsOf(r)
-	req := plan.Request{Deployment: p.oneOf("deployment", "transactional", "best-effort")}
+	req := plan.Request{Deployment: p.oneOf("deployment", "transactional", "best-effort"), Ask: p.yes("ask")}
 	if err := p.err(); err != nil {
 		return err
 	}

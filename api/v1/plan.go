@@ -75,6 +75,8 @@ type PlanReplica struct {
 	Action string `json:"action"`
 	// Votes says that the cluster is asked before anything is made.
 	Votes bool `json:"votes"`
+	// Vote is what it would answer now; nil where it was not asked.
+	Vote *PlanVote `json:"vote,omitempty"`
 	// DelayS is the length of the cluster's write queue in seconds.
 	DelayS  int64    `json:"delay_s"`
 	Reasons []string `json:"reasons"`
@@ -86,6 +88,18 @@ type PlanReplica struct {
 	// Spec is sha256:<hex> of the service that its OSCAR is sent, without secrets; the
 	// uid of a replica that is created is "new" in it.
 	Spec string `json:"spec,omitempty"`
+}
+
+// PlanVote is what a cluster would vote now. It binds nobody: what the cluster votes counts
+// when something is to be made.
+type PlanVote struct {
+	// Answer is VoteYes, VoteNo or VoteUnknown.
+	Answer string `json:"answer"`
+	// Reason and Message say why not, or why it is not known.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// DelayS is how many seconds the cluster's earlier writes would take.
+	DelayS int64 `json:"delay_s"`
 }
 
 // PlanWarning is something that does not stop a plan, but may what follows.

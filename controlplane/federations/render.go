@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/topology"
@@ -111,6 +112,17 @@ type Rendered struct {
 	// Origin is the storage of the origin that it uses; nil for its own cluster's.
 	Origin *record.OriginStorage
 	Sees   []string
+}
+
+// Question is what its cluster can be asked beforehand: all that a vote looks at.
+func (r Rendered) Question(owner string) (v1.RelayQuestion, error) {
+	service := *r.Public
+	service.Script = ""
+	body, err := json.Marshal(service)
+	if err != nil {
+		return v1.RelayQuestion{}, fmt.Errorf("service %q: %w", service.Name, err)
+	}
+	return v1.RelayQuestion{Owner: owner, Service: body, Left: r.Left, LeftBy: r.leftBy}, nil
 }
 
 // Made is one rendered replica: its desired record, the spec that it names, and their source.

@@ -14,6 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/relay"
 	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/controlplane/tokens"
 	"github.com/oscarfed/oscarfed/controlplane/view"
@@ -26,11 +27,14 @@ type Request struct {
 	Service *oscar.Service
 	// Deployment overrides the definition of a creation, as in CreateRequest.
 	Deployment string
+	// Ask says that the clusters which will vote are asked what they would vote now.
+	Ask bool
 }
 
 // Make says what a definition would do if it was sent now, by the same steps as a real
 // request: it creates the service, or changes the caller's existing one. It returns the errors
-// that a real request would have before a cluster is asked. It writes nothing. A request that
+// that a real request would have before a cluster is asked. It writes nothing, and neither do the
+// clusters that are asked. A request that
 // carries the digest of the plan writes exactly what was planned, or nothing.
 func (c *Planner) Make(ctx context.Context, caller identity.Caller, req Request) (*v1.Plan, error) {
 	tries := gate.NewRetries()
@@ -53,7 +57,7 @@ func (c *Planner) Make(ctx context.Context, caller identity.Caller, req Request)
 func (c *Planner) plan(ctx context.Context, caller identity.Caller, req Request) (*v1.Plan, error) {
 	refused := c.creatable(caller, req)
 	if refused == nil {
-		return c.planCreate(caller, req)
+		return c.planCreate(ctx, caller, req)
 	}
 	if e, ok := errors.AsType[*fault.Error](refused); !ok || e.Code != fault.CodeInvalid && e.Code != fault.CodeAlreadyExists {
 		return nil, refused
@@ -69,7 +73,7 @@ func (c *Planner) plan(ctx context.Context, caller identity.Caller, req Request)
 	if busy {
 		return nil, &fault.Error{Code: fault.CodeConflict, Message: "another change of the federation waits for the votes of its clusters; plan again when it has ended"}
 	}
-	return c.planChange(ctx, caller, p, req.Service)
+	return c.planChange(ctx, caller, p, req)
 }
 
 // creatable says why a definition cannot be created: it is not valid, or its name or one of its
@@ -84,7 +88,7 @@ func (c *Planner) creatable(caller identity.Caller, req Request) error {
 	return c.federations.Taken(caller.Subject, g)
 }
 
-func (c *Planner) planCreate(caller identity.Caller, req Request) (*v1.Plan, error) {
+func (c *Planner) planCreate(ctx context.Context, caller identity.Caller, req Request) (*v1.Plan, error) {
 	s := req.Service.Clone()
 	token := tokens.GivenBy(caller, s.TakeRefreshToken())
 	d, err := c.federations.DraftCreate(caller, s, federations.CreateRequest{RequestID: record.NewUID(), Deployment: req.Deployment}, "", token)
@@ -93,11 +97,11 @@ func (c *Planner) planCreate(caller identity.Caller, req Request) (*v1.Plan, err
 	}
 	plan := describeCreate(d, c.surroundings(d.Fed.Members))
 	plan.Digest = c.federations.DigestOfCreate(caller, d)
-	return plan, nil
+	return plan, c.ask(ctx, caller, req, plan, d.Rendered)
 }
 
-func (c *Planner) planChange(ctx context.Context, caller identity.Caller, p view.MemberRef, s *oscar.Service) (*v1.Plan, error) {
-	s = s.Clone()
+func (c *Planner) planChange(ctx context.Context, caller identity.Caller, p view.MemberRef, req Request) (*v1.Plan, error) {
+	s := req.Service.Clone()
 	id := federations.Change{Caller: caller, Claim: request.Claim{RequestID: record.NewUID()}, Token: tokens.GivenBy(caller, s.TakeRefreshToken())}
 	d, err := c.federations.DraftChange(ctx, id, p, federations.ReplaceBy(s))
 	if err != nil {
@@ -118,7 +122,35 @@ func (c *Planner) planChange(ctx context.Context, caller identity.Caller, p view
 	}
 	plan := describeChange(d, sent, c.surroundings(append(slices.Clone(d.Sit.Fed.Members), d.Next.Members...)))
 	plan.Digest = c.federations.DigestOfChange(caller, d)
-	return plan, nil
+	return plan, c.ask(ctx, caller, req, plan, d.Rendered)
+}
+
+// ask fills in what the clusters would vote on the replicas that are made.
+func (c *Planner) ask(ctx context.Context, caller identity.Caller, req Request, plan *v1.Plan, rendered []federations.Rendered) error {
+	if !req.Ask {
+		return nil
+	}
+	at := map[v1.Address]federations.Rendered{}
+	for _, r := range rendered {
+		at[v1.Address{ClusterID: r.At.ClusterID, ServiceName: r.At.ServiceName}] = r
+	}
+	var questions []relay.Question
+	var asked []*v1.PlanReplica
+	for i := range plan.Replicas {
+		r := &plan.Replicas[i]
+		if !r.Votes {
+			continue
+		}
+		q, err := at[v1.Address{ClusterID: r.ClusterID, ServiceName: r.ServiceName}].Question(plan.Owner)
+		if err != nil {
+			return err
+		}
+		questions, asked = append(questions, relay.Question{Cluster: r.ClusterID, Service: r.ServiceName, RelayQuestion: q}), append(asked, r)
+	}
+	for i, vote := range c.voters.Votes(ctx, caller, questions) {
+		asked[i].Vote = &vote
+	}
+	return nil
 }
 
 // readAtOnce is how many specs are read at once: each may be as large as a

@@ -1,10 +1,14 @@
 package plan
 
 import (
+	"context"
 	"time"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/relay"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/seal"
@@ -17,9 +21,15 @@ type Config struct {
 	Gate        *gate.Gate
 	Federations *federations.Controller
 	Identity    *seal.Identity
+	Voters      Voters
 	// MaxQueueDelay is the longest write queue that a creation is put behind.
 	MaxQueueDelay time.Duration
 	Now           func() time.Time
+}
+
+// Voters tell what clusters would vote now, in the order of the questions.
+type Voters interface {
+	Votes(ctx context.Context, caller identity.Caller, questions []relay.Question) []v1.PlanVote
 }
 
 // Planner says what a definition would write, and where and why. It writes nothing.
@@ -30,9 +40,10 @@ type Planner struct {
 	gate        *gate.Gate
 	federations *federations.Controller
 	identity    *seal.Identity
+	voters      Voters
 }
 
 // New makes a Planner.
 func New(cfg Config) *Planner {
-	return &Planner{cfg: cfg, store: cfg.Store, state: cfg.State, gate: cfg.Gate, federations: cfg.Federations, identity: cfg.Identity}
+	return &Planner{cfg: cfg, store: cfg.Store, state: cfg.State, gate: cfg.Gate, federations: cfg.Federations, identity: cfg.Identity, voters: cfg.Voters}
 }

@@ -1,7 +1,9 @@
 package relay
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -112,6 +114,30 @@ func (h *Hub) Config(ctx context.Context, r Replica, userToken string) (*http.Re
 		return nil, &Error{Text: "the request cannot be made", Err: err}
 	}
 	req.Header.Set(v1.RelayUserTokenHeader, userToken)
+	return h.ask(req, r)
+}
+
+// Question asks a cluster whether it would take a service.
+type Question struct {
+	// Cluster and Service are where it would stand.
+	Cluster, Service string
+	v1.RelayQuestion
+}
+
+// Vote asks a cluster whether it would take a service, as the owner whose token it is, or as the
+// administrator without one; of the replica the cluster, its uid and the service count.
+func (h *Hub) Vote(ctx context.Context, r Replica, question v1.RelayQuestion, userToken string) (*http.Response, error) {
+	body, err := json.Marshal(question)
+	if err != nil {
+		return nil, &Error{Text: "the question cannot be written", Err: err}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://relay"+v1.RelayVotePath+url.PathEscape(r.Service), bytes.NewReader(body))
+	if err != nil {
+		return nil, &Error{Text: "the request cannot be made", Err: err}
+	}
+	if userToken != "" {
+		req.Header.Set(v1.RelayUserTokenHeader, userToken)
+	}
 	return h.ask(req, r)
 }
 

@@ -102,6 +102,9 @@ func (site) Cluster() (id, uid string)                  { return "c", "u" }
 func (site) OpenProof(sealed string) (string, error)    { return sealed, nil }
 func (site) Ours(context.Context, string, string) error { return nil }
 func (site) Invokes(_, _, _ string) bool                { return true }
+func (site) Vote(context.Context, dialler.Question) (dialler.Vote, error) {
+	return dialler.Vote{}, nil
+}
 func (s site) Send(ctx context.Context, out dialler.Outgoing) (*http.Response, error) {
 	return s.send(ctx, out)
 }

@@ -117,6 +117,16 @@ func open(id *seal.Identity, cluster string, d *record.Desired, spec *record.Spe
 	return def, nil
 }
 
+// Asked is a definition that the cluster is only asked about: it has no secrets, and is sent to no
+// OSCAR.
+func Asked(service json.RawMessage, left, leftBy []string) (*Definition, error) {
+	def := &Definition{Service: &oscar.Service{}, Left: left, leavers: leftBy}
+	if json.Unmarshal(service, def.Service) != nil { // whose error could quote what it read
+		return nil, fmt.Errorf("%w: what is asked about is no service", ErrSpec)
+	}
+	return def, nil
+}
+
 // leaves gathers the strings of a JSON tree.
 func leaves(v any, into []string) []string {
 	switch x := v.(type) {

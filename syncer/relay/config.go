@@ -99,6 +99,9 @@ type Site interface {
 	Ours(ctx context.Context, service, uid string) error
 	// Invokes says whether a token is that of a life of a service. It sends no request.
 	Invokes(service, uid, token string) bool
+	// Vote says what the cluster would vote on a service, and writes nothing. The error's text,
+	// without any secret, says why the cluster cannot tell.
+	Vote(ctx context.Context, q Question) (Vote, error)
 	// Send sends a request to the local OSCAR. The answer's body is streamed. The error is
 	// ErrNotSent when OSCAR has received nothing.
 	Send(ctx context.Context, req Outgoing) (*http.Response, error)

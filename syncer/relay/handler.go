@@ -77,6 +77,7 @@ func newHandler(site Site, limits Limits, counted func(what, outcome string)) ht
 	mux.Handle("POST /services/{service}/{uid}/run", h.limited("run", h.runs, limits.Run, h.run))
 	mux.Handle("POST /services/{service}/{uid}/restart", h.limited("restart", h.asks, limits.Ask, h.restart))
 	mux.HandleFunc("GET /config", h.userKeys)
+	mux.HandleFunc("POST "+v1.RelayVotePath+"{service}", h.vote)
 	h.forwardRoutes(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		h.refuse(w, "other", &refusal{http.StatusForbidden, v1.RelayNotAllowed, "the syncer of this cluster passes nothing of this kind on"})

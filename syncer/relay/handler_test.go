@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 )
@@ -27,6 +29,15 @@ func (*fakeSite) Cluster() (id, uid string)               { return "c", "u" }
 func (*fakeSite) OpenProof(sealed string) (string, error) { return sealed, nil }
 func (*fakeSite) Invokes(service, uid, token string) bool {
 	return service == "s" && uid == "life" && token == "t"
+}
+
+// Vote is no for what is named so, and cannot be told of others.
+func (f *fakeSite) Vote(_ context.Context, q Question) (Vote, error) {
+	f.sent = append(f.sent, fmt.Sprintf("vote %s of %s as %q", q.Service, q.Owner, q.Token))
+	if q.Service != "s" {
+		return Vote{}, errors.New("the cluster is paused")
+	}
+	return Vote{Reason: "NameTaken", Message: "taken", Delay: 7 * time.Second}, f.err
 }
 
 func (f *fakeSite) Ours(_ context.Context, service, uid string) error {
@@ -75,6 +86,7 @@ func TestAHostileControlPlaneGetsNothingElse(t *testing.T) {
 		{"GET", "/services/s/life/jobs?page=a%0ab", ""}, {"GET", "/services/s/life/jobs?page=" + strings.Repeat("x", 5000), ""},
 		{"POST", "/services/s/life/run", ""}, {"POST", "/services/s/life/run", "other"}, {"POST", "/services/s/other/run", "t"}, {"POST", "/services/x/life/run", "t"},
 		{"GET", "/services/s/life/restart", ""}, {"POST", "/services/s/other/restart", "t"}, {"POST", "/services/x/life/restart", "t"}, {"POST", "/services/s/life/stop", "t"},
+		{"GET", "/votes/s", "t"}, {"PUT", "/votes/s", "t"}, {"POST", "/votes/", "t"}, {"POST", "/votes/s", "t"}, {"POST", "/votes/s/x", "t"}, {"POST", "/votes/..%2fs", "t"},
 		{"GET", "/config", "t"}, {"POST", "/config", "t"}, {"PUT", "/config", "t"}, {"GET", "/config/", "t"}, {"GET", "/config/x", "t"},
 	} {
 		site := &fakeSite{}
@@ -194,3 +206,37 @@ func TestABrokenAnswerIsNotAWholeOne(t *testing.T) {
 type iotestErr struct{}
 
 func (iotestErr) Read([]byte) (int, error) { return 0, errors.New("it broke off") }
+
+// A question is answered for the administrator, or for the user whose token comes with it.
+func TestWhoIsToldOfAVote(t *testing.T) {
+	jwt := func(subject string) string {
+		return "e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"`+subject+`"}`)) + ".c2ln"
+	}
+	for name, c := range map[string]struct {
+		path, body, token string
+		status            int
+		word, sent        string
+	}{
+		"the administrator":      {"/votes/s", `{"owner":"cluster_admin","service":{}}`, "", 200, "", `[vote s of cluster_admin as ""]`},
+		"a user":                 {"/votes/s", `{"owner":"anna","service":{}}`, jwt("anna"), 200, "", `[vote s of anna as "` + jwt("anna") + `"]`},
+		"of another user":        {"/votes/s", `{"owner":"anna","service":{}}`, jwt("bob"), 403, v1.RelayNotAllowed, "[]"},
+		"no token":               {"/votes/s", `{"owner":"anna","service":{}}`, "anna", 403, v1.RelayNotAllowed, "[]"},
+		"of nobody":              {"/votes/s", `{"service":{}}`, "", 400, v1.RelayNotAllowed, "[]"},
+		"no question":            {"/votes/s", `null`, "", 400, v1.RelayNotAllowed, "[]"},
+		"one that is too large":  {"/votes/s", `{"owner":"cluster_admin","service":"` + strings.Repeat("x", v1.MaxRelayQuestion) + `"}`, "", 413, v1.RelayTooLarge, "[]"},
+		"no service":             {"/votes/a%20b", `{"owner":"cluster_admin","service":{}}`, "", 400, v1.RelayNotAllowed, "[]"},
+		"what nobody can answer": {"/votes/x", `{"owner":"cluster_admin","service":{}}`, "", 503, v1.RelayAway, `[vote x of cluster_admin as ""]`},
+	} {
+		site, header := &fakeSite{}, http.Header{}
+		if c.token != "" {
+			header.Set(v1.RelayUserTokenHeader, c.token)
+		}
+		w := ask(site, Limits{}, "POST", c.path, header, strings.NewReader(c.body))
+		if w.Code != c.status || w.Header().Get(v1.RelayRefusedHeader) != c.word || fmt.Sprint(site.sent) != c.sent {
+			t.Errorf("%s: %d %v %s, %v", name, w.Code, w.Header(), w.Body, site.sent)
+		}
+		if c.status == 200 && w.Body.String() != `{"answer":"no","reason":"NameTaken","message":"taken","delay_s":7}` {
+			t.Errorf("%s: %s", name, w.Body)
+		}
+	}
+}

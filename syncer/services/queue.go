@@ -170,6 +170,18 @@ func (l *forecast) each() time.Duration {
 func (l *forecast) promise(name string, revision int64, outstanding map[string]bool, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.promised[name] = revision
+	return l.delay(name, outstanding, now)
+}
+
+// before is what promise returns, for a creation that nobody votes on.
+func (l *forecast) before(name string, outstanding map[string]bool, now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.delay(name, outstanding, now)
+}
+
+func (l *forecast) delay(name string, outstanding map[string]bool, now time.Time) time.Duration {
 	before := 0
 	for other := range outstanding {
 		if _, counted := l.promised[other]; other != name && !counted {
@@ -181,7 +193,6 @@ func (l *forecast) promise(name string, revision int64, outstanding map[string]b
 			before++
 		}
 	}
-	l.promised[name] = revision
 	delay := time.Duration(before) * l.each()
 	if before == 0 && !l.started.IsZero() {
 		delay += max(l.each()-now.Sub(l.started), 0) // a delete that cannot be overtaken

@@ -144,7 +144,7 @@ func TestPlansAreAppliedAsTheyWereShown(t *testing.T) {
 	s.put("script.sh", "#!/bin/sh\necho one\necho 2\n")
 	out, _ = s.nothing(0, "plan", "-f", s.path("fdl.yaml"), "--out", s.path("change.json"))
 	wants(t, out, `^grayifyr0: change generation 1 to 2, bound to revision \d+$`, `^  ~ memory: "0.5Gi" -> "1Gi"$`, `^  ~ script: `,
-		`^oscar-cluster-b +grayifyr1 +update +no +0s +memory, script differ$`)
+		`^oscar-cluster-b +grayifyr1 +update +- +0s +memory, script differ$`)
 	out, _ = s.nothing(0, "diff", "grayifyr0", "-f", s.path("fdl.yaml"))
 	wants(t, out, `^-memory: 0.5Gi$`, `^\+memory: 1Gi$`, `^-echo two$`, `^\+echo 2$`)
 	s.run(0, "apply", "--plan", s.path("change.json"))

@@ -138,7 +138,7 @@ func parse(data []byte) (*File, error) {
 }
 
 // Shows says whether a plan as it was written down is the one that its digest
-// names. What changes by itself (queues, warnings) does not count.
+// names. What changes by itself (queues, votes, warnings) does not count.
 func Shows(written, now *v1.Plan) bool {
 	return reflect.DeepEqual(lasting(written), lasting(now))
 }
@@ -150,7 +150,7 @@ func lasting(p *v1.Plan) (out v1.Plan) {
 	stable.Warnings, stable.ClustersRevision = nil, 0
 	stable.Replicas = slices.Clone(p.Replicas)
 	for i := range stable.Replicas {
-		stable.Replicas[i].DelayS = 0
+		stable.Replicas[i].DelayS, stable.Replicas[i].Vote = 0, nil
 	}
 	data, err := json.Marshal(stable)
 	if err == nil {

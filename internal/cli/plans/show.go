@@ -29,7 +29,7 @@ func Show(w io.Writer, p *v1.Plan) error {
 	}
 	t := output.NewTable("CLUSTER", "SERVICE", "ACTION", "VOTES", "QUEUE", "WHY")
 	for _, r := range p.Replicas {
-		t.Row(r.ClusterID, r.ServiceName, r.Action, voteText(r.Votes), strconv.FormatInt(r.DelayS, 10)+"s", strings.Join(r.Reasons, "; "))
+		t.Row(r.ClusterID, r.ServiceName, r.Action, voteText(r), strconv.FormatInt(delay(r), 10)+"s", strings.Join(r.Reasons, "; "))
 	}
 	if err := t.Write(w, output.Style{}); err != nil {
 		return err
@@ -47,18 +47,46 @@ func Show(w io.Writer, p *v1.Plan) error {
 	if wait := longest(p.Replicas); wait > 0 {
 		say(0, "expected delay: %ds, the longest write queue of these clusters", wait)
 	}
+	for _, r := range p.Replicas {
+		if r.Vote != nil && r.Vote.Answer != v1.VoteYes {
+			say(0, "%s", voteLine(r))
+		}
+	}
 	for _, warning := range p.Warnings {
 		say(0, "warning: %s", warningLine(warning))
 	}
 	return nil
 }
 
-// voteText says what became of a cluster's vote: a plan asks nobody, so that it writes nothing.
-func voteText(votes bool) string {
-	if votes {
+// voteText says what became of a cluster's vote. "-" is for one that has none.
+func voteText(r v1.PlanReplica) string {
+	switch {
+	case !r.Votes:
+		return "-"
+	case r.Vote == nil:
 		return "not asked"
 	}
-	return "no"
+	return r.Vote.Answer
+}
+
+// delay is how many seconds the cluster's earlier writes take.
+func delay(r v1.PlanReplica) int64 {
+	if r.Vote != nil && r.Vote.Answer == v1.VoteYes {
+		return r.Vote.DelayS
+	}
+	return r.DelayS
+}
+
+// voteLine says why a cluster would not vote yes.
+func voteLine(r v1.PlanReplica) string {
+	line := fmt.Sprintf("%s/%s would vote no", r.ClusterID, r.ServiceName)
+	if r.Vote.Answer != v1.VoteNo {
+		line = fmt.Sprintf("%s/%s: its vote is not known", r.ClusterID, r.ServiceName)
+	}
+	if r.Vote.Reason != "" {
+		line += ": " + r.Vote.Reason
+	}
+	return line + ": " + r.Vote.Message
 }
 
 func headline(p *v1.Plan) string {
@@ -156,7 +184,7 @@ func warningLine(warning v1.PlanWarning) string {
 func longest(replicas []v1.PlanReplica) (wait int64) {
 	for _, r := range replicas {
 		if r.Votes {
-			wait = max(wait, r.DelayS)
+			wait = max(wait, delay(r))
 		}
 	}
 	return wait

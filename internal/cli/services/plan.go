@@ -23,6 +23,7 @@ type planCmd struct {
 	Cluster    string
 	Deployment string
 	Out        string
+	Ask        bool
 }
 
 // Plan is `oscarfed plan`.
@@ -32,8 +33,10 @@ func Plan(a *command.App) *cobra.Command {
 		Use:   "plan",
 		Short: "Show what apply would write, and write nothing",
 		Long: "Show what apply would write to which cluster, and why. Writes nothing; ends with 0 whether\n" +
-			"something would change or not.",
+			"something would change or not. With --ask the clusters are asked what they would vote now:\n" +
+			"it ends with 6 when one says no, and with 7 when one does not answer. They promise nothing.",
 		Example: "  oscarfed plan -f service.yaml\n" +
+			"  oscarfed plan --ask -f service.yaml\n" +
 			"  oscarfed plan -f service.yaml --out service.plan",
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.Run(cmd.Context(), a) },
 	}
@@ -42,6 +45,7 @@ func Plan(a *command.App) *cobra.Command {
 	f.Text(&c.File, "file", "f", "", "FILE", "The FDL; - reads it from standard input.")
 	f.Text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the coordinator, when the FDL names none.")
 	f.Text(&c.Deployment, "deployment", "", "", "WORD", "As of apply: transactional or best-effort. Overrides the FDL of a creation.")
+	f.BoolVar(&c.Ask, "ask", false, "Ask the clusters what they would vote.")
 	f.Text(&c.Out, "out", "", "", "FILE", "Write the plan to a file that apply --plan takes. It holds the definitions with their scripts and secrets, readable by you alone.")
 	f.Required("file")
 	return cmd
@@ -65,7 +69,7 @@ func (c *planCmd) Run(ctx context.Context, a *command.App) error {
 	made := []*v1.Plan{}
 	var refused error
 	for _, s := range services {
-		plan, err := api.Plan(ctx, s.Service, client.PlanOptions{Deployment: c.Deployment})
+		plan, err := api.Plan(ctx, s.Service, client.PlanOptions{Deployment: c.Deployment, Ask: c.Ask})
 		if err != nil {
 			if _, answered := errors.AsType[*client.Error](err); !answered {
 				return err
@@ -96,7 +100,7 @@ func (c *planCmd) Run(ctx context.Context, a *command.App) error {
 	}
 	a.Sayf("%s; nothing is written", planSummary(made))
 	if c.Out == "" {
-		return nil
+		return againstIt(made)
 	}
 	if err := file.Write(c.Out); err != nil {
 		return err
@@ -105,6 +109,26 @@ func (c *planCmd) Run(ctx context.Context, a *command.App) error {
 		a.Sayf("%s holds secrets (%s): it is readable by you alone; keep it as you keep the FDL", c.Out, secrets)
 	}
 	a.Sayf("exactly this: oscarfed apply --plan %s", c.Out)
+	return againstIt(made)
+}
+
+// againstIt is an error where a cluster that was asked votes no, or has not answered: what is
+// transactional would be refused.
+func againstIt(made []*v1.Plan) error {
+	n := map[string]int{}
+	for _, p := range made {
+		for _, r := range p.Replicas {
+			if r.Vote != nil {
+				n[r.Vote.Answer]++
+			}
+		}
+	}
+	switch {
+	case n[v1.VoteNo] > 0:
+		return exit.Errorf(exit.Conflict, "%s would vote no", output.Count(n[v1.VoteNo], "cluster"))
+	case n[v1.VoteUnknown] > 0:
+		return exit.Errorf(exit.NotReachable, "the vote of %s is not known", output.Count(n[v1.VoteUnknown], "cluster"))
+	}
 	return nil
 }
 
