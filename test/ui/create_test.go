@@ -251,3 +251,60 @@ func TestARefusedCreationSaysWhy(t *testing.T) {
 	s.Click("Change the definition")
 	s.Until("document.querySelector('#f-name').value === 'grayify'")
 }
+
+// TestServicesOfOneFileAreCreatedTogether: what is wrong with one is told before anything is sent,
+// what one cluster refuses is made nowhere, and then all are there.
+func TestServicesOfOneFileAreCreatedTogether(t *testing.T) {
+	w := world.New(t, world.Options{Names: []string{"first", "second"}, Sim: world.QuickJobs})
+	if err := w.Cluster("oscar-cluster-b").Sim.PutService(`{"name":"second","image":"i","script":"s","cpu":"0.1","memory":"64Mi"}`); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, w)
+	s.admin()
+	s.goTo("/create", "Create a service")
+	s.Until("document.querySelector('.definition')")
+	const file = "functions:\n  oscar:\n  - oscar-cluster-a:\n      name: first\n      image: i\n      cpu: 0.1\n      script: |\n        true\n" +
+		"  - oscar-cluster-b:\n      name: second\n      image: i\n      cpu: %s\n      script: |\n        true\n"
+	s.Fill(fdlArea, fmt.Sprintf(file, "much"))
+	s.shows("The file has 2 services; the form shows")
+	s.Click("Show the plan")
+	s.shows("1 service of 2 cannot be sent so")
+	s.Until("document.querySelectorAll('.editor-mark.bad').length === 1 && !document.querySelector('#cpu-error')")
+	s.accessible("several services, one wrong")
+	s.look("create-several-wrong")
+
+	s.Fill(fdlArea, fmt.Sprintf(file, "0.1"))
+	s.Click("Show the plan")
+	s.Until("document.querySelectorAll('.plan li').length === 2")
+	s.shows("All 2 services, or none of them")
+	s.accessible("the plan of several services")
+	s.narrow("the plan of several services")
+	s.look("create-several-plan")
+	s.Click("Create all")
+	s.shows("None of the 2 services stays")
+	s.shows("first was not created")
+	s.shows("second was not created")
+	s.accessible("several services that are refused")
+	s.look("create-several-refused")
+	if _, there := w.Cluster("oscar-cluster-a").Sim.Service("first"); there {
+		t.Error("one was made without the other")
+	}
+
+	s.Click("Change the definition")
+	free := strings.Replace(fmt.Sprintf(file, "0.1"), "oscar-cluster-b", "oscar-cluster-c", 1)
+	s.Fill(fdlArea, free)
+	s.Click("Show the plan")
+	s.Until("document.querySelectorAll('.plan li').length === 2")
+	s.Click("Create all")
+	s.shows("2 of 2 services ready")
+	s.accessible("several services that are ready")
+	s.look("create-several-ready")
+
+	// What is there is not created again, and nothing is sent.
+	s.goTo("/federations", "Federations")
+	s.goTo("/create", "Create a service")
+	s.Until("document.querySelector('.definition')")
+	s.Fill(fdlArea, free)
+	s.Click("Show the plan")
+	s.shows("You have a service first already.")
+}

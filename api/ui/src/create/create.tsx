@@ -1,5 +1,7 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { ComponentChildren } from "preact";
 import { message } from "../api/client";
+import type { Plan as PlanOfOne } from "../api/types";
 import { Diff } from "../federations/difference";
 import { federations, name as nameOf } from "../live/store";
 import { count } from "../parts/numbers";
@@ -12,8 +14,8 @@ import { Fdl, type Message } from "./fdl";
 import { Form } from "./form";
 import { Messages } from "./messages";
 import { PlanCard } from "./plan";
-import { Progress, type Underway } from "./progress";
-import { askPlan, refusalOf, submit, type Planned, type Refusal } from "./submit";
+import { AllProgress, type Underway } from "./progress";
+import { askPlan, refusalOf, submit, type Part, type Planned, type Refusal } from "./submit";
 
 /** Create makes a service. */
 export function Create() {
@@ -53,13 +55,14 @@ type Step =
   | { is: "asking" }
   | { is: "planned"; planned: Planned }
   | { is: "sending"; planned: Planned; lost: string }
-  | { is: "sent"; underway: Underway };
+  | { is: "sent"; underway: Underway[] };
 
 function Definition({ base, present, rebase }: Props) {
   const uid = base?.uid ?? "";
   const [fdl, setFdl] = useState(() => new Fdl(draft(uid) ?? base?.text ?? template));
   const [good, setGood] = useState<Fdl | undefined>(() => (fdl.readable ? fdl : undefined));
   const [at, setAt] = useState(0);
+  const [alone, setAlone] = useState(false);
   const [step, setStep] = useState<Step>({ is: "editing" });
   const [refusal, setRefusal] = useState<Refusal>();
   const [warnings, setWarnings] = useState<Message[]>([]);
@@ -68,6 +71,12 @@ function Definition({ base, present, rebase }: Props) {
   useEffect(() => () => stop.current.abort(), []);
 
   const index = Math.min(at, Math.max(0, fdl.services.length - 1));
+  const several = base === undefined && fdl.services.length > 1;
+  const chosen = several && !alone ? fdl.services.map((_, i) => i) : [index];
+  const again = () => {
+    setStep({ is: "editing" });
+    setRefusal(undefined);
+  };
   const update = (next: Fdl) => {
     setFdl(next);
     if (next.readable) setGood(next);
@@ -77,18 +86,16 @@ function Definition({ base, present, rebase }: Props) {
     setStep({ is: "editing" });
   };
   const fail = (err: unknown) => {
-    setRefusal(refusalOf(err, fdl, index));
+    setRefusal(refusalOf(err, fdl, chosen));
     setStep({ is: "editing" });
   };
   const review = async () => {
     setRefusal(undefined);
     setStep({ is: "asking" });
     try {
-      const file = fdl.scriptFile(index);
-      if (file) throw new Error(`The script names the file ${file}, which is not here: take the file, or write the script.`);
-      const planned = await askPlan(fdl, index);
+      const planned = await askPlan(fdl, chosen);
       setWarnings(planned.warnings);
-      const wrong = mismatch(planned, base);
+      const wrong = mismatch(planned, base, fdl);
       if (wrong) {
         setRefusal(wrong);
         setStep({ is: "editing" });
@@ -103,7 +110,8 @@ function Definition({ base, present, rebase }: Props) {
     try {
       const made = await submit(planned, (why) => setStep({ is: "sending", planned, lost: why }), stop.current.signal);
       keep(uid, undefined);
-      setStep({ is: "sent", underway: { uid: made.uid, generation: made.generation, what: planned.plan.action === "create" ? "create" : "change" } });
+      const what = planned.parts[0].plan.action === "create" ? "create" : "change";
+      setStep({ is: "sent", underway: made.map(({ uid, generation }) => ({ uid, generation, what })) });
     } catch (err) {
       fail(err);
     }
@@ -111,7 +119,7 @@ function Definition({ base, present, rebase }: Props) {
   const busy = step.is === "asking" || step.is === "sending";
   const errors = useMemo(() => [...fdl.errors, ...(refusal?.messages ?? [])], [fdl, refusal]);
 
-  if (step.is === "sent") return <Progress of={step.underway} again={() => setStep({ is: "editing" })} />;
+  if (step.is === "sent") return <AllProgress of={step.underway} again={() => setStep({ is: "editing" })} />;
   return (
     <>
       {base && present !== undefined && present > base.generation && !refusal?.changed && (
@@ -127,15 +135,18 @@ function Definition({ base, present, rebase }: Props) {
       <form class="definition" noValidate onSubmit={(e) => { e.preventDefault(); void review(); }}>
         <Card title="Form">
           {fdl.readable && fdl.services.length > 1 && (
-            <label>
-              The file has {count(fdl.services.length)} services; this one is sent
-              <select value={String(index)} onChange={(e) => { setAt(Number(e.currentTarget.value)); setStep({ is: "editing" }); setRefusal(undefined); }}>
-                {fdl.services.map((s, i) => <option key={i} value={String(i)}>{s}</option>)}
-              </select>
-            </label>
+            <>
+              <label>
+                The file has {count(fdl.services.length)} services; {several ? "the form shows" : "this one is sent"}
+                <select value={String(index)} onChange={(e) => { setAt(Number(e.currentTarget.value)); if (chosen.length === 1) again(); }}>
+                  {fdl.services.map((s, i) => <option key={i} value={String(i)}>{s}</option>)}
+                </select>
+              </label>
+              {several && <label class="check"><input type="checkbox" checked={alone} onChange={(e) => { setAlone(e.currentTarget.checked); again(); }} /> Send this one alone; else all are created together, or none</label>}
+            </>
           )}
           {!fdl.readable && <p class="note warn">The FDL cannot be read: {fdl.errors[0]?.text}, at line {fdl.errors[0]?.line}. The form follows it when it can.</p>}
-          {good && <fieldset class="bare" disabled={busy || !fdl.readable}><legend class="hidden">The service</legend><Form fdl={fdl.readable ? fdl : good} at={index} change={base !== undefined} errors={errors} update={update} /></fieldset>}
+          {good && <fieldset class="bare" disabled={busy || !fdl.readable}><legend class="hidden">The service</legend><Form fdl={fdl.readable ? fdl : good} at={index} change={base !== undefined} errors={errors.filter((e) => e.of === undefined || e.of === index)} update={update} /></fieldset>}
         </Card>
         <div class="beside">
           <Card title="FDL" aside="Both say the same">
@@ -154,10 +165,13 @@ function Definition({ base, present, rebase }: Props) {
 }
 
 /** mismatch says why what is planned is not what this view is for. */
-function mismatch({ plan }: Planned, base: Base | undefined): Refusal | undefined {
-  if (!base && plan.action !== "create") {
-    return { title: `You have a service ${plan.coordinator.service_name} already. Open its federation to change it, or choose another name.`, messages: [], changed: false };
-  }
+function mismatch({ parts }: Planned, base: Base | undefined, fdl: Fdl): Refusal | undefined {
+  const there = base ? [] : parts.filter((p) => p.plan.action !== "create");
+  const says = (p: Part) => `You have a service ${p.plan.coordinator.service_name} already. Open its federation to change it, or choose another name.`;
+  const [first] = there;
+  if (first && parts.length === 1) return { title: says(first), messages: [], changed: false };
+  if (first) return { title: "Only what is new is created together", messages: there.map((p) => ({ line: fdl.lineAt(p.at, "name"), path: "name", text: says(p), of: p.at })), changed: false };
+  const [{ plan }] = parts;
   if (base && plan.action === "create") return { title: "The service is gone: somebody has deleted it meanwhile.", messages: [], changed: false };
   if (base && plan.uid !== base.uid) return { title: "A new service has this name meanwhile. Begin again at its federation.", messages: [], changed: false };
   if (base && plan.generation !== base.generation) return { title: "Somebody else has changed it since you began.", messages: [], changed: true };
@@ -171,20 +185,29 @@ function Plan({ step, base, text, back, write, giveUp }: { step: { is: "planned"
     ref.current?.focus();
     ref.current?.scrollIntoView({ block: "nearest" });
   }, []);
-  const { plan } = step.planned;
+  const { parts } = step.planned;
+  const [{ plan }] = parts;
+  const together = parts.length > 1;
   const sending = step.is === "sending";
   return (
     <div ref={ref} tabIndex={-1} class="planned">
-      <PlanCard plan={plan} title={plan.action === "none" ? "Nothing would change" : "The plan"}>
+      {together && parts.map((p) => <PlanCard key={p.at} plan={p.plan} title={p.plan.coordinator.service_name} />)}
+      <PlanFrame plan={together ? undefined : plan} title={together ? `All ${count(parts.length)} services, or none of them` : plan.action === "none" ? "Nothing would change" : "The plan"}>
         {base && plan.action !== "none" && <Diff before={base.text} after={text} />}
+        {together && <p class="pad">What a cluster refuses of one of them is made nowhere of any.</p>}
         {sending && step.lost && <div class="note warn" role="alert"><p><strong>No answer: {step.lost}</strong></p><p>It is asked for again with the same key: whatever arrived is done once.</p></div>}
         <div class="dialog-foot pad">
           {sending ? <button type="button" class="button" onClick={giveUp}>Stop waiting</button> : <button type="button" class="button" onClick={back}>Go on editing</button>}
-          {plan.action !== "none" && <button type="button" class="button primary" disabled={sending} onClick={write}>{sending ? "Sending …" : plan.action === "create" ? "Create it" : "Change it"}</button>}
+          {plan.action !== "none" && <button type="button" class="button primary" disabled={sending} onClick={write}>{sending ? "Sending …" : together ? "Create all" : plan.action === "create" ? "Create it" : "Change it"}</button>}
         </div>
-      </PlanCard>
+      </PlanFrame>
     </div>
   );
+}
+
+/** PlanFrame is a plan, or a card without one. */
+function PlanFrame({ plan, title, children }: { plan: PlanOfOne | undefined; title: string; children: ComponentChildren }) {
+  return plan ? <PlanCard plan={plan} title={title}>{children}</PlanCard> : <Card title={title} flush>{children}</Card>;
 }
 
 /** Changed shows what somebody else has made meanwhile, and lets the reader choose. Nothing is overwritten before. */

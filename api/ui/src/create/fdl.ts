@@ -6,6 +6,8 @@ export interface Message {
   line: number;
   path: string;
   text: string;
+  /** of is the service that it is about; undefined for the file. */
+  of?: number;
 }
 
 /** Entry is one service of an FDL: node is its mapping, cluster the key above it. */

@@ -18,14 +18,38 @@ function isReady(f: Federation, generation: number): (r: Federation["replicas"][
   return (r) => r.status?.phase === "ready" && (f.generation > generation || r.status.observed_generation >= generation);
 }
 
+/** outcome says how far a federation has come with what was sent; undefined until there is word of it. */
+function outcome(of: Underway): "failed" | "done" | "underway" | undefined {
+  const f = federations.value.get(of.uid);
+  if (!f) return undefined;
+  if (f.phase === "aborted" || f.phase === "rolled_back" || f.phase === "rolling_back") return "failed";
+  return f.phase === "ready" && services(f).every(isReady(f, of.generation)) ? "done" : "underway";
+}
+
+/** AllProgress shows what was sent together becoming ready, or being taken back. */
+export function AllProgress({ of, again }: { of: Underway[]; again: () => void }) {
+  const outcomes = of.map(outcome);
+  const done = outcomes.filter((o) => o === "done").length;
+  return (
+    <>
+      {of.length > 1 && (
+        <p class={`note ${outcomes.includes("failed") ? "bad" : done === of.length ? "ok" : ""}`} role="status">
+          {outcomes.includes("failed") ? `None of the ${count(of.length)} services stays: what one of them fails at is taken back for all.` : `${count(done)} of ${plural(of.length, "service")} ready`}
+        </p>
+      )}
+      {of.map((one) => <Progress key={one.uid} of={one} again={again} />)}
+    </>
+  );
+}
+
 /** Progress shows the replicas becoming ready. */
-export function Progress({ of, again }: { of: Underway; again: () => void }) {
+function Progress({ of, again }: { of: Underway; again: () => void }) {
   const f = federations.value.get(of.uid);
   if (!f) return <Card title="Accepted"><p class="loading" role="status">Waiting for word of it …</p></Card>;
   const ours = services(f);
   const ready = ours.filter(isReady(f, of.generation)).length;
-  const failed = f.phase === "aborted" || f.phase === "rolled_back" || f.phase === "rolling_back";
-  const done = !failed && ready === ours.length && f.phase === "ready";
+  const failed = outcome(of) === "failed";
+  const done = outcome(of) === "done";
   const title = failed ? `${name(f)} was not created` : done ? `${name(f)} is ready` : `${name(f)} is being ${of.what === "create" ? "created" : "changed"}`;
   const causes = new Map((f.failed?.replicas ?? []).map((r) => [address(r), r]));
   return (
