@@ -159,9 +159,14 @@ campaign: ## histories of whole federations in virtual time, for TIME (10m); SEE
 campaign-coverage: ## which decisions do histories not make? LAST=40 is the last seed; ALL=1 tells what cannot happen, too
 	@$(GO) run ./test/coverage -last '$(or $(LAST),40)' $(if $(ALL),-all)
 
-bench: build ## the figures of docs/performance.md (BENCH=regexp for some of them)
+bench: build ## the figures of docs/performance.md (BENCH=regexp for some of them, BENCH=page for the web page)
+ifeq ($(BENCH),page)
+	@$(MAKE) --no-print-directory browser
+	@$(GO) test -count 1 -v -run 'TestThePageOfTwoHundredMembersAndTenThousandJobs' ./test/ui
+else
 	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BUILD)/bench ./test/bench
 	@$(BUILD)/bench -run '$(BENCH)'
+endif
 
 contract: ## what we rely on, tried on a real OSCAR: OSCAR_URL, OSCAR_USER, OSCAR_PASSWORD_FILE; OSCAR_TOKEN_FILE for what users may do
 	@: "$${OSCAR_URL:?address of a real OSCAR Manager}" "$${OSCAR_USER:?its user}" "$${OSCAR_PASSWORD_FILE:?file with its password}"

@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/dom"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/heapprofiler"
+	"github.com/chromedp/cdproto/memory"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
@@ -99,6 +102,16 @@ func (b *Browser) Look(l Look) {
 	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: motion},
 	}})
+}
+
+// Heap is what the page's scripts keep, in bytes, and how many nodes its documents have, once
+// what is not needed any more is gone.
+func (b *Browser) Heap() (bytes, nodes int64) {
+	b.t.Helper()
+	call(b, heapprofiler.CollectGarbage, cdp.Empty{})
+	used := call(b, runtime.GetHeapUsage, cdp.Empty{})
+	counters := call(b, memory.GetDOMCounters, cdp.Empty{})
+	return int64(used.UsedSize), counters.Nodes
 }
 
 // Screenshot is what the window shows, as a PNG.

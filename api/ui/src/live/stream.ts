@@ -104,16 +104,16 @@ class Gathered {
     if (!this.fresh && this.timer === 0) this.timer = window.setTimeout(() => this.flush(), gather);
   }
 
-  /** whole says that everything up to here was told. */
+  /** whole says that everything up to here was told. What is gathered since is shown in its time. */
   whole(): void {
-    const fresh = this.fresh;
-    if (!fresh) this.flush();
     batch(() => {
-      if (fresh) this.reader.take(this.pending, true);
+      if (this.fresh) {
+        this.reader.take(this.pending, true);
+        this.pending = [];
+        this.fresh = false;
+      }
       this.reader.live?.();
     });
-    if (fresh) this.pending = [];
-    this.fresh = false;
   }
 
   flush(): void {
