@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -37,6 +38,8 @@ type kubernetes struct {
 
 	mu      sync.Mutex
 	changed func(service string)
+	// denied are rights that lack.
+	denied []string
 	// taken ends the present lead.
 	taken context.CancelCauseFunc
 }
@@ -54,6 +57,8 @@ func (k *kubernetes) SystemUID(context.Context) (string, error) {
 	}
 	return k.uid, nil
 }
+
+func (k *kubernetes) Denied(context.Context) ([]string, error) { return k.denied, k.refused() }
 
 func (k *kubernetes) SecretLeft(_ context.Context, owner, service string) (bool, error) {
 	return k.left[owner+"/"+service], k.refused()
@@ -209,13 +214,13 @@ func TestALeftSecretIsTakenForTheName(t *testing.T) {
 func TestTheClusterIsKnownByItsKubernetes(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
-		k, log := &kubernetes{uid: "uid-of-kube-system"}, &diary{}
+		k, log := &kubernetes{uid: "uid-of-kube-system", denied: []string{"pods: list, watch"}}, &diary{}
 		r.start(func(c *syncer.Config) { c.Logger, c.Kube = slog.New(slog.NewTextHandler(log, nil)), k })
 		r.eventually("the uid is reported", func() bool { c := r.cluster(); return c != nil && c.KubeSystemUID == k.uid })
 		k.refusal.Store(new(errors.New("timeout")))
 		r.eventually("it was asked again", func() bool { return log.holds("which cluster it is") })
-		if c := r.cluster(); c.KubeSystemUID != k.uid || c.Reason != "" {
-			t.Errorf("it is reported as %q, reason %q", c.KubeSystemUID, c.Reason)
+		if c := r.cluster(); c.KubeSystemUID != k.uid || c.Reason != "" || !slices.Equal(c.Denied, k.denied) {
+			t.Errorf("it is reported as %q, reason %q, without the rights %q", c.KubeSystemUID, c.Reason, c.Denied)
 		}
 	})
 }

@@ -22,6 +22,12 @@ type Cluster struct {
 	// Stream says that the syncer has a stream to the instance that answers.
 	Stream       bool   `json:"stream,omitempty"`
 	OscarVersion string `json:"oscar_version"`
+	// SyncerVersion is that of the syncer that has a session; empty without one.
+	SyncerVersion string `json:"syncer_version,omitempty"`
+	// MinioEndpoint is the address of the cluster's MinIO, where its OSCAR has told it.
+	MinioEndpoint string `json:"minio_endpoint,omitempty"`
+	// DeniedRights are those in Kubernetes that the syncer needs and has not.
+	DeniedRights []string `json:"denied_rights,omitempty"`
 	// LastSeen is when the last session ended; null while one lives, or when
 	// there was none.
 	LastSeen *Time `json:"last_seen"`

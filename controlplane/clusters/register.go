@@ -179,6 +179,9 @@ func showCluster(v *view.View, of view.Versioned[record.Cluster], stream func(cl
 		out.Revoked = &v1.ClusterRevocation{Message: r.Message, At: v1.Time{Time: r.At.Time}}
 	}
 	out.Removal = showRemoval(v, reg)
+	if n := v.Nodes.Get(reg.ClusterID); n.Session.Rec != nil {
+		out.SyncerVersion = n.Session.Rec.Version
+	}
 	if n := v.Nodes.Get(reg.ClusterID); n.Self.Rec != nil {
 		out.showReport(n.Self.Rec)
 		if view.OtherIdentity(reg.Joined, n.Self.Rec) {
@@ -212,6 +215,7 @@ func showRemoval(v *view.View, reg *record.Cluster) *v1.ClusterRemoval {
 func (c *Cluster) showReport(self *record.ObservedCluster) {
 	c.OscarVersion, c.QueueS, c.Reason = self.OscarVersion, self.QueueS, string(self.Reason)
 	c.Message = view.Shorten(self.Message, view.MaxTrouble)
+	c.MinioEndpoint, c.DeniedRights = self.MinioEndpoint, self.Denied
 	for _, o := range self.Orphans {
 		c.Orphans = append(c.Orphans, v1.Orphan{ServiceName: o.ServiceName, UID: o.UID, Generation: o.Generation, Reason: string(o.Reason)})
 	}

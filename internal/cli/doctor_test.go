@@ -62,7 +62,7 @@ func TestDoctor(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	site := func() v1.Cluster {
-		return v1.Cluster{ClusterID: "site", UID: "u", State: "active", Alive: true, Stream: true, OscarVersion: "v4.1.2"}
+		return v1.Cluster{ClusterID: "site", UID: "u", State: "active", Alive: true, Stream: true, OscarVersion: "v4.1.2", SyncerVersion: version.Get().Version, MinioEndpoint: i.URL}
 	}
 	for name, c := range map[string]struct {
 		change func(*patient)
@@ -77,7 +77,7 @@ func TestDoctor(t *testing.T) {
 		"another server":  {func(p *patient) { p.status = 404 }, []string{"fail health no control plane"}, exit.Failed},
 		"wrong clock":     {func(p *patient) { p.date = "Mon, 02 Jan 2006 15:04:05 GMT" }, []string{"warn clock that of the control plane differs"}, exit.Done},
 		"not let in":      {func(p *patient) { p.refuse = true }, []string{"fail login "}, exit.Failed},
-		"another version": {func(p *patient) { p.info.OscarfedVersion = "v9.9.9" }, []string{"warn version the control plane is v9.9.9"}, exit.Done},
+		"another version": {func(p *patient) { p.info.OscarfedVersion = "v9.9.9" }, []string{"warn version the control plane is v9.9.9", "warn cluster site its syncer is"}, exit.Done},
 		"issuer is away":  {func(p *patient) { p.login.Issuers[0].Issuer = gone.URL }, []string{"fail issuer "}, exit.Failed},
 		"no client":       {func(p *patient) { p.login.Issuers[0].ClientID = "" }, []string{"warn issuer "}, exit.Done},
 		"cluster is away": {func(p *patient) { p.clusters[0].Alive = false }, []string{"fail cluster site its syncer"}, exit.Failed},
@@ -85,6 +85,10 @@ func TestDoctor(t *testing.T) {
 		"cluster paused":  {func(p *patient) { p.clusters[0].State = "paused" }, []string{"warn cluster site it is paused"}, exit.Done},
 		"no stream":       {func(p *patient) { p.clusters[0].Stream = false }, []string{"warn cluster site no stream"}, exit.Done},
 		"OSCAR is hidden": {func(p *patient) { p.clusters[0].SSLVerify, p.clusters[0].Endpoint = true, gone.URL }, []string{"warn cluster site from here"}, exit.Done},
+		"an older syncer": {func(p *patient) { p.clusters[0].SyncerVersion = "v0.1.0" }, []string{"warn cluster site its syncer is v0.1.0"}, exit.Done},
+		"rights lack":     {func(p *patient) { p.clusters[0].DeniedRights = []string{"pods: list, watch"} }, []string{"warn cluster site its syncer may not, in Kubernetes: pods: list, watch"}, exit.Done},
+		"MinIO is hidden": {func(p *patient) { p.clusters[0].MinioEndpoint = gone.URL }, []string{"warn cluster site storage from here"}, exit.Done},
+		"no MinIO":        {func(p *patient) { p.clusters[0].MinioEndpoint = "" }, []string{"warn cluster site storage its OSCAR does not say"}, exit.Done},
 		"no cluster":      {func(p *patient) { p.clusters = []v1.Cluster{} }, []string{"warn clusters none"}, exit.Done},
 	} {
 		t.Run(name, func(t *testing.T) {

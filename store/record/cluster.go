@@ -72,6 +72,8 @@ type ObservedCluster struct {
 	// MinioVerify says whether its certificate is verified; nil is not known.
 	MinioVerify   *bool  `json:"minio_verify,omitempty"`
 	KubeSystemUID string `json:"kube_system_uid,omitempty"`
+	// Denied names the rights in Kubernetes that the syncer needs and has not.
+	Denied []string `json:"denied,omitempty"`
 	// OscarID says which OSCAR it is, by a mark that the first syncer left there; empty
 	// when that is not known.
 	OscarID string `json:"oscar_id,omitempty"`

@@ -23,6 +23,8 @@ var ErrDenied = errors.New("the syncer's service account may not")
 type Interface interface {
 	// SystemUID is the uid of the namespace kube-system, which identifies the cluster.
 	SystemUID(ctx context.Context) (string, error)
+	// Denied names the rights that the syncer needs and has not, such as "pods: list, watch".
+	Denied(ctx context.Context) ([]string, error)
 	// SecretLeft says whether a Secret of the service's name exists where the owner's
 	// services are: OSCAR would refuse a service with secrets, and its DELETE would
 	// take the Secret along.
@@ -59,6 +61,9 @@ type Absent struct{}
 
 // SystemUID implements Interface.
 func (Absent) SystemUID(context.Context) (string, error) { return "", ErrAbsent }
+
+// Denied implements Interface.
+func (Absent) Denied(context.Context) ([]string, error) { return nil, ErrAbsent }
 
 // SecretLeft implements Interface.
 func (Absent) SecretLeft(context.Context, string, string) (bool, error) { return false, ErrAbsent }

@@ -17,40 +17,9 @@ import (
 
 type attributes = authorizationv1.ResourceAttributes
 
-// everywhere is what the calls of package kube need in every namespace, and leading
-// what they need in OSCAR's. That each call works with these rights alone, the other
-// tests of this package show: none of them has others.
-var (
-	everywhere = []attributes{
-		{Verb: "get", Resource: "namespaces", Name: metav1.NamespaceSystem},
-		{Verb: "list", Resource: "configmaps"},
-		{Verb: "watch", Resource: "configmaps"},
-		{Verb: "create", Resource: "podtemplates"},
-		{Verb: "list", Resource: "nodes"},
-		{Verb: "watch", Resource: "nodes"},
-		{Verb: "list", Resource: "events"},
-		{Verb: "list", Resource: "pods"},
-		{Verb: "create", Resource: "secrets"},
-		{Verb: "get", Resource: "secrets", Name: kube.TokenSecret},
-		{Verb: "update", Resource: "secrets", Name: kube.TokenSecret},
-		{Verb: "delete", Resource: "secrets", Name: kube.TokenSecret},
-		{Verb: "get", Group: "batch", Resource: "jobs"},
-		{Verb: "list", Group: "batch", Resource: "jobs"},
-		{Verb: "watch", Group: "batch", Resource: "jobs"},
-		{Verb: "patch", Group: "batch", Resource: "jobs"},
-		{Verb: "delete", Group: "batch", Resource: "jobs"},
-		{Verb: "list", Resource: "pods"},
-		{Verb: "watch", Resource: "pods"},
-		{Verb: "patch", Resource: "pods"},
-		{Verb: "list", Group: "kueue.x-k8s.io", Resource: "workloads"},
-		{Verb: "patch", Group: "kueue.x-k8s.io", Resource: "workloads"},
-	}
-	leading = []attributes{
-		{Verb: "create", Group: "coordination.k8s.io", Resource: "leases"},
-		{Verb: "get", Group: "coordination.k8s.io", Resource: "leases", Name: kube.LeaseName},
-		{Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Name: kube.LeaseName},
-	}
-)
+// everywhere and leading are what the syncer asks for. That each call works with these rights
+// alone, the other tests of this package show: none of them has others.
+var everywhere, leading = kube.Rights()
 
 // TestTheSyncerHasTheseRightsAndNoOthers: the API server itself tells every rule that
 // holds for it in a namespace. What every account has is left out.
@@ -113,6 +82,29 @@ func rules(t *testing.T, conf *rest.Config, namespace string) map[attributes]boo
 		}
 	}
 	return all
+}
+
+// TestRightsThatLackAreNamed: where an operator has left rights out, it is told which.
+func TestRightsThatLackAreNamed(t *testing.T) {
+	t.Parallel()
+	cluster := installed(t)
+	if lacks, err := open(t).Denied(t.Context()); err != nil || len(lacks) > 0 {
+		t.Errorf("the syncer lacks %v: %v", lacks, err)
+	}
+	nobody, err := kube.New(cluster.ServiceAccount(t, "without-rights", "nobody"), kube.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lacks, err := nobody.Denied(t.Context())
+	want := []string{
+		"batch/jobs: delete, get, list, patch, watch", "configmaps: list, watch",
+		"coordination.k8s.io/leases/oscar-syncer: get, update", "coordination.k8s.io/leases: create", "events: list", "kueue.x-k8s.io/workloads: list, patch",
+		"namespaces/kube-system: get", "nodes: list, watch", "pods: list, patch, watch", "podtemplates: create",
+		"secrets/" + kube.TokenSecret + ": delete, get, update", "secrets: create",
+	}
+	if diff := cmp.Diff(want, lacks); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
 }
 
 // TestNobodyOfTheUsersNamespaceReadsTheTokens: not its default account, and not one

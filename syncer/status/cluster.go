@@ -95,6 +95,8 @@ func (s *Status) askCluster(ctx context.Context) (func(*record.ObservedCluster),
 	if asked != nil && !errors.Is(asked, kube.ErrAbsent) {
 		s.session.Log.Warn("Kubernetes does not say which cluster it is", "error", asked)
 	}
+	s.askRights(ctx)
+	denied := s.denied
 	id := ""
 	if !s.cfg.SharedMinIO {
 		id = s.answers.OSCARID(ctx)
@@ -104,10 +106,32 @@ func (s *Status) askCluster(ctx context.Context) (func(*record.ObservedCluster),
 			c.OscarID = id // else what was known stays
 		}
 		c.OscarVersion, c.MinioEndpoint, c.MinioRegion, c.MinioVerify = info.Version, storage.Endpoint, storage.Region, storage.Verify
+		c.Denied = denied
 		if asked == nil || errors.Is(asked, kube.ErrAbsent) {
 			c.KubeSystemUID = uid // else what was known stays
 		}
 	}, nil
+}
+
+// rightsAge is how old an answer about the syncer's rights may be: it is some twenty requests.
+const rightsAge = 10 * time.Minute
+
+// askRights finds out which rights in Kubernetes lack. What cannot be asked stays as it was.
+func (s *Status) askRights(ctx context.Context) {
+	now := s.session.Now()
+	if !s.deniedAt.IsZero() && now.Sub(s.deniedAt) < rightsAge {
+		return
+	}
+	denied, err := s.kube.Denied(ctx)
+	switch {
+	case errors.Is(err, kube.ErrAbsent):
+	case err != nil:
+		s.session.Log.Warn("Kubernetes does not say which rights the syncer has", "error", err)
+		return
+	case len(denied) > 0 && !slices.Equal(denied, s.denied):
+		s.session.Log.Warn("the syncer lacks rights in Kubernetes", "rights", denied)
+	}
+	s.denied, s.deniedAt = denied, now
 }
 
 // maxOrphans bounds the record: the rest is only in the metric.

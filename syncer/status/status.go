@@ -35,6 +35,7 @@ type nodeLister interface {
 // Kubernetes is what status asks of the Kubernetes below OSCAR.
 type Kubernetes interface {
 	SystemUID(ctx context.Context) (string, error)
+	Denied(ctx context.Context) ([]string, error)
 	Nodes(ctx context.Context) ([]kube.Node, error)
 	WatchCapacity(ctx context.Context, changed func()) error
 }
@@ -51,6 +52,10 @@ type Status struct {
 	orphanGauge prometheus.Gauge
 	// measured is closed when it was tried once to tell what the cluster has free.
 	measured chan struct{}
+	// denied are the rights in Kubernetes that were found to lack at deniedAt; only ReportCluster
+	// uses them.
+	denied   []string
+	deniedAt time.Time
 	// written is when what is free was written last; only capacities uses it.
 	written time.Time
 }

@@ -118,8 +118,8 @@ func (d *doctor) examine(ctx context.Context) error {
 	if !d.caller(ctx, api) {
 		return nil
 	}
-	d.controlPlane(ctx, api)
-	d.clusters(ctx, api)
+	ours := d.controlPlane(ctx, api)
+	d.clusters(ctx, api, ours)
 	return nil
 }
 
@@ -167,12 +167,13 @@ func (d *doctor) issuers(ctx context.Context, api *client.Client) {
 	}
 }
 
-// controlPlane checks versions, and what the administrator is told of etcd.
-func (d *doctor) controlPlane(ctx context.Context, api *client.Client) {
+// controlPlane checks versions, and what the administrator is told of etcd. It returns the version of
+// the control plane.
+func (d *doctor) controlPlane(ctx context.Context, api *client.Client) string {
 	info, err := api.Info(ctx)
 	if err != nil {
 		d.fail("control plane", "read its log", err)
-		return
+		return ""
 	}
 	if mine := version.Get().Version; mine != info.OscarfedVersion {
 		d.warnf("version", "use the same version", "the control plane is %s, this program %s", info.OscarfedVersion, mine)
@@ -189,10 +190,12 @@ func (d *doctor) controlPlane(ctx context.Context, api *client.Client) {
 	default:
 		d.warnf("etcd", etcd.Advice, "space is %s: %d of %d MiB", etcd.Space, etcd.SizeBytes>>20, etcd.QuotaBytes>>20)
 	}
+	return info.OscarfedVersion
 }
 
-// clusters checks every cluster: what its syncer reports and, where its address is told, the way there.
-func (d *doctor) clusters(ctx context.Context, api *client.Client) {
+// clusters checks every cluster: what its syncer reports and, where their addresses are told, the way to
+// its OSCAR and to its MinIO. ours is the version of the control plane.
+func (d *doctor) clusters(ctx context.Context, api *client.Client, ours string) {
 	list, err := api.Clusters(ctx)
 	if err != nil {
 		d.fail("clusters", "read the log of the control plane", err)
@@ -202,11 +205,11 @@ func (d *doctor) clusters(ctx context.Context, api *client.Client) {
 		d.warnf("clusters", "oscarfed cluster add", "none is registered")
 	}
 	for i := range list {
-		d.cluster(ctx, &list[i])
+		d.cluster(ctx, &list[i], ours)
 	}
 }
 
-func (d *doctor) cluster(ctx context.Context, c *v1.Cluster) {
+func (d *doctor) cluster(ctx context.Context, c *v1.Cluster, ours string) {
 	what := "cluster " + c.ClusterID
 	do := cmp.Or(c.Hint, "see the log of oscar-syncer there")
 	switch {
@@ -228,7 +231,20 @@ func (d *doctor) cluster(ctx context.Context, c *v1.Cluster) {
 	if orphans := len(c.Orphans); orphans > 0 {
 		d.warnf(what, "oscarfed resolve", "%d services there are known to no record", orphans)
 	}
+	if c.SyncerVersion != "" && ours != "" && c.SyncerVersion != ours {
+		d.warnf(what, "upgrade the one that is older", "its syncer is %s, the control plane %s", c.SyncerVersion, ours)
+	}
+	if len(c.DeniedRights) > 0 {
+		d.warnf(what, "grant them, as the chart oscar-syncer does, unless they were left out on purpose",
+			"its syncer may not, in Kubernetes: %s", strings.Join(c.DeniedRights, "; "))
+	}
 	if c.Endpoint != "" && c.SSLVerify {
 		d.address(ctx, what, c.Endpoint, nil, true)
+	}
+	switch {
+	case c.MinioEndpoint != "":
+		d.address(ctx, what+" storage", c.MinioEndpoint, nil, true)
+	case c.UID != "" && c.Alive && c.Reason == "":
+		d.warnf(what+" storage", "see the log of oscar-syncer there", "its OSCAR does not say where its MinIO is")
 	}
 }

@@ -31,7 +31,7 @@ func (d *doctor) address(ctx context.Context, what, endpoint string, roots *x509
 	defer cancel()
 	bad := func(do string, err error) bool {
 		if elsewhere {
-			d.warnf(what, "nothing, if its syncer reaches it: this machine need not", "from here: %v", err)
+			d.warnf(what, "nothing, if those who use it reach it: this machine need not", "from here: %v", err)
 			return false
 		}
 		d.fail(what, do, err)
