@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/zalando/go-keyring"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
@@ -45,7 +48,10 @@ func newSite(t *testing.T) *site {
 	server := httptest.NewServer(http.HandlerFunc(s.serve))
 	t.Cleanup(server.Close)
 	s.api = server.URL
-	for key, value := range map[string]string{"HOME": s.home, "XDG_CONFIG_HOME": s.home, "DISPLAY": "", "WAYLAND_DISPLAY": "", "BROWSER": "", "SSH_CONNECTION": ""} {
+	for key, value := range map[string]string{
+		"HOME": s.home, "XDG_CONFIG_HOME": s.home, "DISPLAY": "", "WAYLAND_DISPLAY": "", "BROWSER": "", "SSH_CONNECTION": "",
+		"DBUS_SESSION_BUS_ADDRESS": "", "XDG_RUNTIME_DIR": "",
+	} {
 		t.Setenv(key, value)
 	}
 	return s
@@ -115,12 +121,28 @@ func (s *site) kept() login.Record {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	if (r.Keyring == "") != (r.RefreshToken != "") {
+		s.t.Error("the refresh token is in the file and in the keyring, or in none")
+	}
+	if r, err = r.Whole(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
 	return r
 }
 
-// TestLoginWhoAmILogout goes through the life of a login. No token of it is in what commands print.
+// TestLoginWhoAmILogout goes through the life of a login, with its refresh token in the file and in a
+// keyring. No token of it is in what commands print.
 func TestLoginWhoAmILogout(t *testing.T) {
-	s := newSite(t)
+	t.Run("file", func(t *testing.T) { testLifeOfALogin(t, newSite(t), false) })
+	t.Run("keyring", func(t *testing.T) {
+		s := newSite(t)
+		keyring.MockInit()
+		t.Setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/of/a/keyring")
+		testLifeOfALogin(t, s, true)
+	})
+}
+
+func testLifeOfALogin(t *testing.T, s *site, hidden bool) {
 	status, stdout, stderr := s.login("--endpoint", s.api)
 	if status != exit.Done || !strings.Contains(stdout, person) {
 		t.Fatalf("status %d: %s%s", status, stdout, stderr)
@@ -162,6 +184,12 @@ func TestLoginWhoAmILogout(t *testing.T) {
 		}
 	}
 	for _, r := range []login.Record{first, second, third} {
+		if (r.Keyring != "") != hidden {
+			t.Errorf("in a keyring: %v", r.Keyring != "")
+		}
+		if _, err := keyring.Get("oscarfed", r.Keyring); hidden && !errors.Is(err, keyring.ErrNotFound) {
+			t.Error("the keyring still has a refresh token")
+		}
 		for _, secret := range []string{r.AccessToken, r.RefreshToken} {
 			if strings.Contains(s.out.String(), secret) {
 				t.Error("a token was printed")

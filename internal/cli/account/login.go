@@ -35,6 +35,7 @@ type loginCmd struct {
 	Agent            string
 	OscarCLI         bool
 	OscarCLICluster  string
+	NoKeyring        bool
 }
 
 // Login is `oscarfed login`.
@@ -46,8 +47,9 @@ func Login(a *command.App) *cobra.Command {
 		Short:       "Log in at the issuer of the API",
 		Long: "Log in at the OpenID provider that the API names: with a browser on this machine, or with a code\n" +
 			"that is typed on another one. The login is kept in a file that only you can read, beside the\n" +
-			"configuration file; the current context uses it, or one that is made for the API. Its tokens are\n" +
-			"renewed when they expire, and go to that API alone.",
+			"configuration file, and its refresh token in the keyring of your session, where there is one. The\n" +
+			"current context uses it, or one that is made for the API. Its tokens are renewed when they expire,\n" +
+			"and go to that API alone.",
 		Example: "  oscarfed login --endpoint https://federation.example.org\n" +
 			"  oscarfed login --device\n" +
 			"  oscarfed login --oidc-agent egi\n" +
@@ -63,6 +65,7 @@ func Login(a *command.App) *cobra.Command {
 	f.Text(&c.Agent, "oidc-agent", "", "", "ACCOUNT", "Have an account of oidc-agent give the tokens.")
 	f.BoolVar(&c.OscarCLI, "oscar-cli", false, "Take the login of a cluster in ~/.oscar-cli/config.yaml.")
 	f.Text(&c.OscarCLICluster, "oscar-cli-cluster", "", "", "ID", "Which cluster of oscar-cli (its default one).")
+	f.BoolVar(&c.NoKeyring, "no-keyring", false, "Keep the refresh token in the file also where there is a keyring.")
 	cmd.MarkFlagsMutuallyExclusive("browser", "device", "oidc-agent", "oscar-cli")
 	return cmd
 }
@@ -85,7 +88,12 @@ func (c *loginCmd) Run(ctx context.Context, a *command.App, flags *pflag.FlagSet
 	if err != nil {
 		before = login.Record{}
 	}
+	fresh := record.RefreshToken
+	if !c.NoKeyring {
+		record = record.Hidden(ctx)
+	}
 	if err := target.File.Save(ctx, record); err != nil {
+		record.Forget(ctx)
 		return err
 	}
 	// Only now: a refresh token that oscar-cli had is renewed into the file.
@@ -96,10 +104,11 @@ func (c *loginCmd) Run(ctx context.Context, a *command.App, flags *pflag.FlagSet
 	if err := a.Flags.SetLogin(target); err != nil {
 		return err
 	}
-	if before.Issuer == record.Issuer && before.RefreshToken != record.RefreshToken {
+	if former, err := before.Whole(ctx); err == nil && before.Issuer == record.Issuer && former.RefreshToken != fresh {
 		// The new login is good; that the former one lives on until it expires is no failure.
-		_, _ = revoke(ctx, before)
+		_, _ = revoke(ctx, former)
 	}
+	before.Forget(ctx)
 	a.Sayf("logged in to %s; context %s uses this login", target.Connection.Endpoint, target.Context)
 	return printWho(a, who)
 }
@@ -109,6 +118,7 @@ func (c *loginCmd) undo(ctx context.Context, target settings.LoginTarget, refuse
 	if refused.Agent == "" && !c.OscarCLI { // a login of another program is not ours to end
 		_, _ = revoke(ctx, refused) // it expires by itself
 	}
+	refused.Forget(ctx)
 	if before.API == "" {
 		return target.File.Remove(ctx)
 	}
@@ -293,6 +303,7 @@ func (logoutCmd) Run(ctx context.Context, a *command.App) error {
 	default:
 		sayRevoked(ctx, a, record)
 	}
+	record.Forget(ctx)
 	if err := errors.Join(file.Remove(ctx), a.Flags.ForgetLogin()); err != nil {
 		return err
 	}
@@ -316,6 +327,10 @@ func sayRevoked(ctx context.Context, a *command.App, record login.Record) {
 func revoke(ctx context.Context, record login.Record) (bool, error) {
 	if record.Issuer == "" {
 		return false, nil
+	}
+	record, err := record.Whole(ctx)
+	if err != nil {
+		return false, err
 	}
 	provider, err := login.Discover(ctx, record.Issuer, record.ClientID)
 	if err != nil {

@@ -27,10 +27,12 @@ type Record struct {
 	Issuer   string `json:"issuer,omitempty"`
 	ClientID string `json:"client_id,omitempty"`
 	// Agent is the account of oidc-agent that gives the tokens. What follows is empty then.
-	Agent        string    `json:"oidc_agent,omitempty"`
-	AccessToken  string    `json:"access_token,omitempty"`
-	RefreshToken string    `json:"refresh_token,omitempty"`
-	Expires      time.Time `json:"expires,omitzero"`
+	Agent        string `json:"oidc_agent,omitempty"`
+	AccessToken  string `json:"access_token,omitempty"`
+	RefreshToken string `json:"refresh_token,omitempty"`
+	// Keyring is the name under which the keyring has the refresh token, which is empty then.
+	Keyring string    `json:"keyring,omitempty"`
+	Expires time.Time `json:"expires,omitzero"`
 }
 
 // String shows no token.

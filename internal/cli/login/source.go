@@ -90,7 +90,7 @@ func (s *Source) renew(ctx context.Context, refused string) error {
 	if err := s.load(); err != nil || s.good(refused) {
 		return err
 	}
-	if s.has.RefreshToken == "" {
+	if s.has.RefreshToken == "" && s.has.Keyring == "" {
 		return exit.Errorf(exit.ExitNotAuthorised, "the login has expired (%s), and the issuer gave no refresh token: oscarfed login",
 			s.has.Expires.UTC().Format(time.RFC3339))
 	}
@@ -116,9 +116,16 @@ func (s *Source) exchange(ctx context.Context) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	renewed, err := p.Renew(context.WithoutCancel(ctx), s.has)
+	former, err := s.has.Whole(ctx)
 	if err != nil {
 		return Record{}, errors.Join(err, next.Discard())
 	}
+	ctx = context.WithoutCancel(ctx)
+	renewed, err := p.Renew(ctx, former)
+	if err != nil {
+		return Record{}, errors.Join(err, next.Discard())
+	}
+	// Before the file: a file without the token that the keyring has not got would be a lost login.
+	renewed = renewed.again(ctx, former.RefreshToken)
 	return renewed, put(next, renewed)
 }
