@@ -51,7 +51,7 @@ func newStage(things, jobs int) *stage {
 	for i := range things {
 		c := &v1.Cluster{
 			V: 1, ClusterID: fmt.Sprintf("oscar-cluster-%03d", i), UID: fmt.Sprintf("c%03d", i), Endpoint: "https://oscar.example", SSLVerify: true,
-			Labels: map[string]string{"site": fmt.Sprint("site-", i%7), "tier": "edge"}, State: "active", Alive: i%9 != 4, OscarVersion: "v4.1.2", RegisteredAt: ago(i),
+			Labels: map[string]string{"site": fmt.Sprint("site-", i%7), "tier": "edge"}, State: "active", AllowedGroups: []string{}, Alive: i%9 != 4, OscarVersion: "v4.1.2", RegisteredAt: ago(i),
 		}
 		if !c.Alive {
 			c.LastSeen = new(ago(i))

@@ -63,7 +63,11 @@ function Shell() {
   const at = path.join("/");
   const content = useRef<HTMLElement>(null);
   const before = useRef(at);
+  const menu = useRef<HTMLElement>(null);
   useEffect(() => {
+    // On a phone the menu is longer than the window.
+    const current = menu.current?.querySelector<HTMLElement>("[aria-current]");
+    if (menu.current && current) menu.current.scrollLeft = current.offsetLeft - (menu.current.clientWidth - current.offsetWidth) / 2;
     if (before.current === at) return;
     before.current = at;
     content.current?.querySelector("h1")?.focus({ preventScroll: true });
@@ -77,7 +81,7 @@ function Shell() {
       </a>
       <header class="side">
         <a class="brand" href={to()}><Logo /><span>oscarfed</span></a>
-        <nav class="menu" aria-label="Views">
+        <nav class="menu" aria-label="Views" ref={menu}>
           {views.filter((v) => v.menu).map((v) => (
             <a key={v.name} href={v.name ? to(v.name) : to()} aria-current={v.name === (path[0] ?? "") ? "page" : undefined}>{v.menu}</a>
           ))}

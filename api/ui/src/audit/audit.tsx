@@ -47,11 +47,11 @@ function Row({ e }: { e: AuditEntry }) {
   const f = e.federation ? federations.value.get(e.federation) : undefined;
   return (
     <tr>
-      <th scope="row">{words(e.action)}</th>
+      <th scope="row" class="nowrap">{words(e.action)}</th>
       <td data-label="Outcome"><State state={e.outcome} /></td>
       <td data-label="About" class="break">{f ? <a href={to("federations", f.uid)}><bdi>{name(f)}</bdi></a> : <bdi>{e.cluster_id || e.group_id || "–"}</bdi>}</td>
-      <td data-label="By" class="break"><bdi>{e.by || "the control plane"}</bdi></td>
-      <td data-label="More" class="text">{e.detail}</td>
+      <td data-label="By" class="break subject"><bdi>{e.by || "the control plane"}</bdi></td>
+      <td data-label="More" class="text">{e.detail || <span class="muted none">–</span>}</td>
       <td class="nowrap" data-label="When"><Ago at={e.at} /></td>
     </tr>
   );

@@ -15,7 +15,7 @@ export function PlanView({ plan }: { plan: Plan }) {
         {plan.replicas.map((r) => (
           <li key={`${r.cluster_id}/${r.service_name}`} class="row">
             <span class="row-main">
-              <span class="row-title"><bdi>{r.cluster_id}</bdi>{r.service_name !== plan.coordinator.service_name && <span class="muted"> as <bdi>{r.service_name}</bdi></span>}{r.cluster_id === plan.coordinator.cluster_id && r.service_name === plan.coordinator.service_name && <span class="tag">Coordinator</span>}</span>
+              <span class="row-title"><bdi>{r.cluster_id}</bdi>{r.service_name !== plan.coordinator.service_name && <span class="muted"> as <bdi>{r.service_name}</bdi></span>}{r.cluster_id === plan.coordinator.cluster_id && r.service_name === plan.coordinator.service_name && <>{" "}<span class="tag">Coordinator</span></>}</span>
               <span class="row-text">{[...r.reasons, r.votes && "its cluster is asked first", r.delay_s > 0 && `its cluster has ${duration(1000 * r.delay_s)} of writes before it`].filter(Boolean).join("; ")}</span>
               {(r.buckets_left ?? []).length > 0 && <span class="row-text">Buckets of an earlier life that it attaches to: {r.buckets_left?.join(", ")}</span>}
             </span>

@@ -157,7 +157,7 @@ function MemberRow({ f, r, jobs, last, remove }: { f: Federation; r: Replica; jo
     <tr>
       <th scope="row">
         {r.type === "endpoint" ? <bdi>{r.url}</bdi> : <a href={to("clusters", r.cluster_id)}><bdi>{r.cluster_id}</bdi></a>}
-        {coordinator && <span class="tag">Coordinator</span>}
+        {coordinator && <>{" "}<span class="tag">Coordinator</span></>}
         {r.service_name !== f.coordinator.service_name && <span class="block small muted"><bdi>{r.service_name}</bdi></span>}
       </th>
       <td data-label="State">{r.type === "endpoint" ? <span class="muted">endpoint, not ours</span> : <State state={status?.phase ?? "pending"} />}</td>

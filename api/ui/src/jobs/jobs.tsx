@@ -33,7 +33,8 @@ export function Jobs() {
   const key = JSON.stringify([filters, group?.label]);
   const cursors = useCursors(key);
   const list = usePoll<JobsPage>(`/system/jobs${query({ ...filters, state: group?.states, limit: pageSize, cursor: cursors.at })}`, 4_000);
-  const counts = usePoll<JobsPage>(`/system/jobs${query({ ...filters, counts: true, limit: 1 })}`, 4_000).data?.counts;
+  const counted = usePoll<JobsPage>(`/system/jobs${query({ ...filters, counts: true, limit: 1 })}`, 4_000).data;
+  const counts = counted && (counted.counts ?? {}); // which are left out when there are none
   const next = list.data?.next;
   const any = group || Object.values(filters).some(Boolean);
   return (
@@ -46,8 +47,10 @@ export function Jobs() {
         </label>
         <Pick label="Cluster" every="Every cluster" value={filters.cluster_id} options={clusterList.value.map((c) => [c.cluster_id, c.cluster_id])} pick={(v) => refine({ cluster: v })} />
         <Pick label="Federation" every="Every federation" value={filters.group_id} options={federationList.value.map((f) => [f.uid, name(f)])} pick={(v) => refine({ federation: v })} />
-        <Moment label="Accepted from" name="since" />
-        <Moment label="until" name="until" />
+        <span class="moments">
+          <Moment label="Accepted from" name="since" />
+          <Moment label="until" name="until" />
+        </span>
       </div>
       <ul class="chips" aria-label="States">
         {groups.map((g) => {
