@@ -34,7 +34,7 @@ var errDamaged = errors.New("the hash at its end is not that of what was receive
 // its owner alone; one that is there is replaced. It takes as long as ctx allows,
 // and writes nothing to etcd.
 func (s *Store) Backup(ctx context.Context, path string) (b Backup, err error) {
-	if err := replaceable(path); err != nil {
+	if err := Replaceable(path); err != nil {
 		return b, err
 	}
 	view, err := s.Read(ctx)
@@ -66,9 +66,9 @@ func (s *Store) Backup(ctx context.Context, path string) (b Backup, err error) {
 	return b, nil
 }
 
-// replaceable refuses what is no regular file: to rename a file over a device, a pipe or a link would
+// Replaceable refuses what is no regular file: to rename a file over a device, a pipe or a link would
 // replace it.
-func replaceable(path string) error {
+func Replaceable(path string) error {
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):

@@ -75,6 +75,11 @@ func (c Backup) connect(log *slog.Logger) (store.Config, error) {
 func RunBackup(ctx context.Context, cfg Backup, log *slog.Logger, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
 	defer cancel()
+	if cfg.File != "-" {
+		if err := store.Replaceable(cfg.File); err != nil { // before etcd is waited for
+			return err
+		}
+	}
 	conf, err := cfg.connect(log)
 	if err != nil {
 		return err
