@@ -28,7 +28,7 @@ func tree(a *command.App) []*cobra.Command {
 			services.Edit(a),
 			getParent(
 				services.GetFederations(a), services.GetReplicas(a), services.GetServices(a), services.GetDeleted(a),
-				clusters.GetAudit(a), clusters.Get(a), clusters.GetCapacity(a), account.GetUsage(a)),
+				clusters.GetAudit(a), clusters.Get(a), clusters.GetCapacity(a), account.GetUsage(a), jobs.GetJobs(a)),
 			services.Describe(a),
 			services.Graph(a),
 			services.Wait(a),
@@ -109,7 +109,7 @@ func parent(name, short string, children ...*cobra.Command) *cobra.Command {
 
 // getParent is the parent of the commands that list something.
 func getParent(kinds ...*cobra.Command) *cobra.Command {
-	cmd := parent("get", "List federations, replicas, services or clusters", kinds...)
+	cmd := parent("get", "List federations, services, jobs, clusters and more", kinds...)
 	cmd.Example = "  oscarfed get federations\n  oscarfed get clusters -o yaml"
 	return cmd
 }

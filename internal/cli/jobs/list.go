@@ -43,7 +43,51 @@ func List(a *command.App) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
+	c.flags(command.FlagsOf(cmd))
+	return cmd
+}
+
+// GetJobs is `oscarfed get jobs`.
+func GetJobs(a *command.App) *cobra.Command {
+	var c jobListCmd
+	cmd := &cobra.Command{
+		Use:   "jobs [JOB...]",
+		Short: "The jobs that you may see",
+		Long:  "List jobs: those that are named, or all that you may see, the newest first.",
+		Example: "  oscarfed get jobs\n" +
+			"  oscarfed get jobs --service grayify --state queued,parked\n" +
+			"  oscarfed get jobs -w",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return named(cmd.Context(), a, args)
+			}
+			return c.Run(cmd.Context(), a)
+		},
+	}
 	f := command.FlagsOf(cmd)
+	f.Text(&c.Service, "service", "", "", "NAME", "Only those that came in there or run there.")
+	c.flags(f)
+	return cmd
+}
+
+// named prints the jobs of these ids.
+func named(ctx context.Context, a *command.App, ids []string) error {
+	api, err := a.Dial()
+	if err != nil {
+		return err
+	}
+	list := make([]v1.Job, 0, len(ids))
+	for _, id := range ids {
+		j, err := api.Job(ctx, id)
+		if err != nil {
+			return err
+		}
+		list = append(list, *j)
+	}
+	return printJobs(a, list)
+}
+
+func (c *jobListCmd) flags(f command.Flags) {
 	f.Text(&c.Cluster, "cluster", "", "", "ID", "Only those that came in or run on this cluster.")
 	f.Text(&c.Group, "group", "", "", "ID", "Only those of this group, or of the federation with this uid.")
 	f.List(&c.State, "state", "STATE", "Only those in one of these states.")
@@ -51,7 +95,6 @@ func List(a *command.App) *cobra.Command {
 	f.Text(&c.Until, "until", "", "", "TIME", "Only those accepted before.")
 	f.Number(&c.Limit, "limit", 100, "How many at most.")
 	f.BoolVarP(&c.Watch, "watch", "w", false, "Show those that have not ended, then each one that comes or changes, until interrupted.")
-	return cmd
 }
 
 func (c *jobListCmd) Run(ctx context.Context, a *command.App) error {
@@ -85,6 +128,10 @@ func (c *jobListCmd) Run(ctx context.Context, a *command.App) error {
 			break
 		}
 	}
+	return printJobs(a, list)
+}
+
+func printJobs(a *command.App, list []v1.Job) error {
 	return a.Print(list, func() *output.Table {
 		t := output.NewTable(jobColumns()...)
 		for i := range list {
