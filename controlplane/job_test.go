@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -380,6 +381,11 @@ func TestWhatIsNoJobIsRefused(t *testing.T) {
 
 // TestJobsAreFoundByTheTimeOfTheirAcceptance, queued or not, by all filters, and counted so.
 func TestJobsAreFoundByTheTimeOfTheirAcceptance(t *testing.T) {
+	// Ids never go back, whatever the clock does: here they run an hour ahead of it.
+	synctest.Test(t, func(*testing.T) {
+		<-time.After(time.Hour)
+		record.NewUID()
+	})
 	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
 		var ids []string

@@ -21,9 +21,12 @@ func (c *Controller) Count(ctx context.Context, caller identity.Caller, q Query)
 	q.States = nil
 	out := map[State]int{}
 	c.state.Read(func(v *view.View) {
-		for id := range q.within(v.Jobs.Begun).Backward() {
+		for id := range v.Jobs.Begun.Backward() {
 			if id < q.first() {
 				break
+			}
+			if q.timed() && !q.acceptedIn(v.Jobs.ByID.Head(id).AcceptedAt) {
+				continue
 			}
 			if view := jobFor(v, caller, q, id); view != nil {
 				out[view.State]++
@@ -67,7 +70,7 @@ func countQueued(v *view.View, caller identity.Caller, q Query) (n int) {
 
 // countAccepted counts the jobs of a list that were accepted at the time that a query asks for.
 func countAccepted(v *view.View, q Query, jobs view.List) (n int) {
-	for id := range q.within(jobs).Backward() {
+	for id := range jobs.Backward() {
 		if id < q.first() {
 			break
 		}

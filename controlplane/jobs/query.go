@@ -26,8 +26,9 @@ type Query struct {
 	Limit int
 }
 
-// acceptance bounds how far the time in a job's id is from the one at which it was accepted: both
-// are read one after the other, and a clock may be set in between.
+// acceptance is how much later than the time in its id a job can have been accepted: both are read
+// one after the other, and a clock may be set in between. It can have been accepted much earlier:
+// a process whose clock is set back goes on behind the ids that it has made.
 const acceptance = time.Minute
 
 // first is the first id that a job that matches can have.
@@ -36,14 +37,6 @@ func (q Query) first() string {
 		return ""
 	}
 	return record.FirstUID(q.Since.Add(-acceptance))
-}
-
-// within are the jobs of a list without those that were accepted too late.
-func (q Query) within(l view.List) view.List {
-	if q.Until.IsZero() {
-		return l
-	}
-	return l.Before(record.FirstUID(q.Until.Add(acceptance)))
 }
 
 // timed says that the query asks for a time.
@@ -58,7 +51,6 @@ func (q Query) acceptedIn(at time.Time) bool {
 func (q Query) lists(v *view.View, caller identity.Caller) []view.List {
 	var out []view.List
 	add := func(l view.List) {
-		l = q.within(l)
 		if q.Before != "" {
 			l = l.Before(q.Before)
 		}
