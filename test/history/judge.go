@@ -43,7 +43,7 @@ func (p *player) judge() {
 	p.t.Helper()
 	p.outsiders()
 	// What was deleted by hand is seen at the next full comparison, and made again.
-	if !p.settled("after the faults", p.administer, p.settleJobs, p.unsettled, p.different, p.altered) {
+	if !p.settled("after the faults", p.spacious, p.administer, p.settleJobs, p.unsettled, p.different, p.altered) {
 		return
 	}
 	p.jobs()
@@ -82,6 +82,21 @@ func (p *player) settled(when string, parts ...func(context.Context) []string) b
 	}
 	p.t.Errorf("%s, %v later, is still open: %s", when, bound, strings.Join(open, "; "))
 	return false
+}
+
+// spacious says what keeps etcd from taking everything again, once what filled it is gone.
+func (p *player) spacious(ctx context.Context) []string {
+	if !p.plan.fills() {
+		return nil
+	}
+	info, err := p.planes[0].client.Info(ctx)
+	switch {
+	case err != nil:
+		return []string{err.Error()}
+	case info.Etcd == nil || info.Etcd.Space != string(store.SpaceOK):
+		return []string{fmt.Sprintf("space in etcd: %+v", info.Etcd)}
+	}
+	return nil
 }
 
 // unsettled says what is under way.
