@@ -53,9 +53,15 @@ type SpaceMember struct {
 func (m SpaceMember) limited() bool { return m.Quota > 0 }
 
 // sizeLimit is how large the file may become.
-func (m SpaceMember) sizeLimit() int64 {
-	return m.Quota - max(m.Quota/reservePart, min(reserveBytes, m.Quota/reserveMost))
+func (m SpaceMember) sizeLimit() int64 { return m.Quota - m.reserve() }
+
+func (m SpaceMember) reserve() int64 {
+	return max(m.Quota/reservePart, min(reserveBytes, m.Quota/reserveMost))
 }
+
+// full: half of the reserve is gone, too. Below that the alarm is taken back, so that what is short
+// of space takes deletions and reports: else nobody could delete what fills it.
+func (m SpaceMember) full() bool { return m.limited() && m.Size >= m.Quota-m.reserve()/2 }
 
 // crowded: so much is in use that writing the file anew gives nothing back.
 func (m SpaceMember) crowded() bool { return m.limited() && m.InUse >= m.Quota/100*inUsePercent }

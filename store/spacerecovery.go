@@ -193,14 +193,14 @@ func (w *SpaceWatch) waitFor(silent []string) string {
 	return ""
 }
 
-// disarm takes back the alarms once every member that answers has room.
+// disarm takes back the alarms once every member that answers takes deletions and reports again.
 func (r *recovery) disarm(ctx context.Context) error {
 	now, err := r.watch.look(ctx, r.members)
 	if err != nil || now.Level != SpaceFull {
 		return err
 	}
 	for _, m := range now.Members {
-		if m.swollen() {
+		if m.full() {
 			r.watch.log.Error("etcd stays full: what is stored does not fit into its quota", "member", m.Endpoint,
 				"size_bytes", m.Size, "in_use_bytes", m.InUse, "quota_bytes", m.Quota,
 				"advice", "give etcd a larger quota (--etcd-quota, or --quota-backend-bytes of an external etcd) and restart it")

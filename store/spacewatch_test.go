@@ -193,6 +193,33 @@ func TestFullEtcdRecovers(t *testing.T) {
 	})
 }
 
+// What is stored fits, and leaves little room: the alarm is taken back all the same, so that it can be
+// deleted.
+func TestAnEtcdThatStaysNearlyFullTakesDeletions(t *testing.T) {
+	inVirtualTime(t, embedded.Config{Quota: quota}, func(t *testing.T, n *virtual.Network) {
+		s, _ := openOn(t, n, "test", store.Config{})
+		w, _ := watchSpace(t, s, store.SpaceConfig{Retention: brief})
+		fillUntilSeen(t, s, w)
+		items, err := s.ListKeys(t.Context(), "/foreign/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for few := range slices.Chunk(items, 5) {
+			for _, kv := range few {
+				remove(t, s, kv.Key)
+			}
+			<-time.After(2 * time.Second) // longer than the longest pause between two attempts
+			if w.Space().Level != store.SpaceFull {
+				break
+			}
+		}
+		if level := w.Space().Level; level != store.SpaceShort {
+			t.Fatalf("it is %s: more was deleted than had to be", level)
+		}
+		put(t, s, "/t/tombstone", 1)
+	})
+}
+
 // A raised quota needs no history to go: the alarm is all that is left.
 func TestAlarmAloneCostsNoHistory(t *testing.T) {
 	dir := t.TempDir()
