@@ -114,14 +114,15 @@ func (r *recovery) run(ctx context.Context, now Space) error {
 }
 
 // forget compacts. While etcd is merely short of space, or a write does not fit, the history
-// that is promised stays. When it is full, history goes: first all but a tail, then all.
+// that is promised stays. When it is full, and until it is in order again, history goes: first all
+// but a tail, then all.
 func (r *recovery) forget(ctx context.Context, now Space) (Space, error) {
 	w := r.watch
 	w.mu.Lock()
-	promised := w.past.before(time.Now(), w.cfg.Retention)
+	promised, full := w.past.before(time.Now(), w.cfg.Retention), w.full
 	w.mu.Unlock()
 	targets := []int64{promised}
-	if now.Level == SpaceFull {
+	if full {
 		targets = append(targets, now.revision-historyTail, now.revision)
 	}
 	for _, revision := range targets {

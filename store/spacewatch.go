@@ -51,6 +51,8 @@ type SpaceWatch struct {
 	// silentSince is when an endpoint last answered, or first did not.
 	silentSince map[string]time.Time
 	past        revisions
+	// full says that etcd was full and has not been in order since.
+	full bool
 	// rewritten is the store's revision at which a member's file was written anew.
 	// Only the recovery reads and writes it.
 	rewritten map[uint64]int64
@@ -196,6 +198,7 @@ func (w *SpaceWatch) look(ctx context.Context, m *maintenance) (Space, error) {
 	before := w.space
 	next.Denied, next.Commands, next.Step = before.Denied && next.needy(), before.Commands, before.Step
 	w.space = next
+	w.full = next.Level == SpaceFull || w.full && next.Level != SpaceOK
 	silent := map[string]time.Time{}
 	for _, endpoint := range next.Silent {
 		silent[endpoint] = now
