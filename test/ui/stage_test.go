@@ -125,6 +125,80 @@ func (s *stage) job(i int) v1.Job {
 	}
 }
 
+// triedID is the id of a job that was tried at every member.
+const triedID = "0199d0a1-7c00-7000-8000-000000000000"
+
+func (s *stage) tried() v1.Job {
+	j := s.job(0)
+	j.Owner, j.Reason, j.Message = "62bb11b4c9a1f0e2d7@science.example", "TooManyAttempts", "no member took it"
+	j.State, j.Attempt = "parked", len(s.clusters)
+	for i, r := range s.federations[0].Replicas {
+		j.Attempts = append(j.Attempts, v1.JobAttempt{
+			Attempt: i + 1, Place: addressOf(r), State: "refused", Reason: "OscarRefused", Status: 500, Message: strings.Repeat("no kubernetes node has room for it, ", 1+i%3), EndedAt: j.AcceptedAt,
+		})
+	}
+	return j
+}
+
+func (s *stage) decision() v1.JobDecision {
+	d := v1.JobDecision{Attempt: 1, At: s.job(0).AcceptedAt, Policy: "load-based", Snapshot: json.RawMessage("{}"), Order: []string{}}
+	for i, r := range s.federations[0].Replicas {
+		score := float64(i)
+		d.Members = append(d.Members, v1.JobVerdict{Place: addressOf(r), Why: "score", Message: "load-based: score with cpu 3500m free", Score: &score})
+	}
+	return d
+}
+
+// follow tells how the job stands, and nothing more until the browser goes.
+func (s *stage) follow(w http.ResponseWriter, r *http.Request) {
+	rc := http.NewResponseController(w)
+	_ = rc.SetWriteDeadline(time.Time{})
+	w.Header().Set("Content-Type", "text/event-stream")
+	data, err := json.Marshal(s.tried())
+	if err != nil {
+		panic(err)
+	}
+	if _, err := fmt.Fprintf(w, "event: job\ndata: %s\n\n", data); err == nil && rc.Flush() == nil {
+		<-r.Context().Done()
+	}
+}
+
+func (s *stage) usage() v1.Usage {
+	u := v1.Usage{BudgetBytes: 64 << 20, Accounts: []v1.AccountUsage{}}
+	for i := range s.clusters {
+		left := int64(64-i%64) << 20
+		u.Accounts = append(u.Accounts, v1.AccountUsage{Subject: fmt.Sprintf("62bb11b4c9a1f0e2d7%03d@science.example", i), UsedBytes: int64(i%64) << 20, LeftBytes: &left, JobBytes: int64(i) << 10})
+	}
+	return u
+}
+
+func (s *stage) generations() []v1.Generation {
+	out := []v1.Generation{}
+	for i := len(s.clusters); i > 0; i-- {
+		out = append(out, v1.Generation{
+			Generation: int64(i), By: "62bb11b4c9a1f0e2d7@science.example", RequestID: "r", ChangedAt: s.federations[0].CreatedAt,
+			Service: fmt.Appendf(nil, `{"name":"service-000","image":"ghcr.io/grycap/imagemagick:%d","script":"#!/bin/sh\n"}`, i),
+		})
+	}
+	return out
+}
+
+func (s *stage) buckets() []v1.Bucket {
+	out := []v1.Bucket{}
+	for i, c := range s.clusters {
+		out = append(out, v1.Bucket{Name: fmt.Sprintf("bucket-%03d", i), Visibility: "private", AllowedUsers: []string{}, Owner: "62bb11b4c9a1f0e2d7@science.example", ClusterID: c.ClusterID})
+	}
+	return out
+}
+
+func (s *stage) bucket() v1.Bucket {
+	b := s.buckets()[0]
+	for i := range s.clusters {
+		b.Objects = append(b.Objects, v1.BucketObject{Name: strings.Repeat("a-folder-with-a-name/", i%4) + fmt.Sprintf("object-%03d.jpg", i), SizeBytes: int64(i) << 20})
+	}
+	return b
+}
+
 func (s *stage) middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasPrefix(r.UserAgent(), "Mozilla") || r.Method != http.MethodGet {
@@ -183,6 +257,20 @@ func (s *stage) middleware(next http.Handler) http.Handler {
 				w.Header().Set("Oscarfed-Continue", strconv.Itoa(end))
 			}
 			answer(append([]v1.AuditEntry{}, s.audit[min(from, end):end]...))
+		case "/system/buckets":
+			answer(s.buckets())
+		case "/system/buckets/bucket-000":
+			answer(s.bucket())
+		case "/system/jobs/" + triedID:
+			s.mu.Unlock()
+			s.follow(w, r)
+			s.mu.Lock()
+		case "/system/jobs/" + triedID + "/explain":
+			answer(v1.JobExplanation{Job: s.tried(), Decisions: []v1.JobDecision{s.decision()}})
+		case "/system/usage":
+			answer(s.usage())
+		case "/system/replicas/service-000/history":
+			answer(s.generations())
 		default:
 			s.mu.Unlock()
 			next.ServeHTTP(w, r)
