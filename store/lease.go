@@ -17,7 +17,7 @@ type Lease int64
 
 // Grant begins a lease of a time in whole seconds.
 func (s *Store) Grant(ctx context.Context, life time.Duration) (Lease, error) {
-	grant, err := repeat(ctx, s, func(ctx context.Context) (*pb.LeaseGrantResponse, error) { return s.grant(ctx, life) })
+	grant, err := Repeat(ctx, s, func(ctx context.Context) (*pb.LeaseGrantResponse, error) { return s.grant(ctx, life) })
 	if err != nil {
 		return 0, fmt.Errorf("begin a lease of %s: %w", life, err)
 	}

@@ -44,7 +44,7 @@ func (s *Store) ListKeys(ctx context.Context, prefix string) ([]KV, error) {
 
 // keysAt lists keys at a revision, which it returns; 0 is the newest.
 func (s *Store) keysAt(ctx context.Context, prefix string, revision int64) ([]KV, int64, error) {
-	resp, err := repeat(ctx, s, func(ctx context.Context) (*clientv3.GetResponse, error) {
+	resp, err := Repeat(ctx, s, func(ctx context.Context) (*clientv3.GetResponse, error) {
 		return s.client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithRev(revision))
 	})
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Store) backwards(ctx context.Context, revision, values int64, prefix, b
 		first := max(0, len(keys)-backwardsPage)
 		from, to := keys[first].Key, keys[len(keys)-1].Key+"\x00"
 		keys = keys[:first]
-		resp, err := repeat(ctx, s, func(ctx context.Context) (*clientv3.GetResponse, error) {
+		resp, err := Repeat(ctx, s, func(ctx context.Context) (*clientv3.GetResponse, error) {
 			return s.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithLimit(2*backwardsPage), clientv3.WithRev(values))
 		})
 		if err != nil {

@@ -84,7 +84,7 @@ func (s *Store) Get(ctx context.Context, key string) (KV, error) {
 
 // get returns nil for an absent key, and the revision it was read at.
 func (s *Store) get(ctx context.Context, key string) (*KV, int64, error) {
-	resp, err := repeat(ctx, s, func(ctx context.Context) (*clientv3.GetResponse, error) {
+	resp, err := Repeat(ctx, s, func(ctx context.Context) (*clientv3.GetResponse, error) {
 		return s.client.Get(ctx, key)
 	})
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *Store) readWith(ctx context.Context, client clientv3.KV, keys []string,
 	for i, key := range keys {
 		gets[i] = clientv3.OpGet(key, clientv3.WithRev(revision))
 	}
-	resp, err := repeat(ctx, s, func(ctx context.Context) (*clientv3.TxnResponse, error) {
+	resp, err := Repeat(ctx, s, func(ctx context.Context) (*clientv3.TxnResponse, error) {
 		return client.Txn(ctx).Then(gets...).Commit()
 	})
 	if err != nil {

@@ -82,7 +82,7 @@ func (s *Store) OpenSession(ctx context.Context, cfg SessionConfig) (*Session, e
 // the lease is given back and the error is ErrExists.
 func (s *Store) acquire(ctx context.Context, cfg SessionConfig, value string) (*Session, error) {
 	granted := time.Now()
-	grant, err := repeat(ctx, s, func(ctx context.Context) (*pb.LeaseGrantResponse, error) {
+	grant, err := Repeat(ctx, s, func(ctx context.Context) (*pb.LeaseGrantResponse, error) {
 		granted = time.Now()
 		return s.grant(ctx, cfg.TTL)
 	})
@@ -91,7 +91,7 @@ func (s *Store) acquire(ctx context.Context, cfg SessionConfig, value string) (*
 	}
 	// The lease tells whose key it is, whatever became of the answer: etcd gives
 	// an id to no second lease.
-	kv, err := repeat(ctx, s, func(ctx context.Context) (*mvccpb.KeyValue, error) {
+	kv, err := Repeat(ctx, s, func(ctx context.Context) (*mvccpb.KeyValue, error) {
 		resp, err := s.client.Txn(ctx).
 			If(clientv3.Compare(clientv3.CreateRevision(cfg.Key), "=", 0)).
 			Then(clientv3.OpPut(cfg.Key, value, clientv3.WithLease(clientv3.LeaseID(grant.ID))), clientv3.OpGet(cfg.Key)).

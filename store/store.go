@@ -198,15 +198,15 @@ func try[T any](ctx context.Context, s *Store, call func(context.Context) (T, er
 	return call(ctx)
 }
 
-// repeat tries a call without effects until it is answered, ctx ends, or
-// Config.Deadline has passed.
-func repeat[T any](ctx context.Context, s *Store, call func(context.Context) (T, error)) (T, error) {
+// Repeat tries a call that may be made twice until it is answered, ctx ends, or
+// Config.Deadline has passed. Its error is one of this package, with etcd's in it.
+func Repeat[T any](ctx context.Context, s *Store, call func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Deadline)
 	defer cancel()
 	return again(ctx, s, func(ctx context.Context) (T, error) { return try(ctx, s, call) })
 }
 
-// again is repeat for calls that bound themselves: it begins none after Config.Deadline.
+// again is Repeat for calls that bound themselves: it begins none after Config.Deadline.
 // It is the one rule of what reads are worth repeating for.
 func again[T any](ctx context.Context, s *Store, call func(context.Context) (T, error)) (T, error) {
 	wait := newBackOff(10*time.Millisecond, time.Second)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -20,31 +19,31 @@ const (
 	ControlPlane = "oscarfed-control-plane"
 )
 
-// requestTimeout bounds each single call. Changing users twice is harmless, so what
-// was not answered is simply asked again by the caller.
-const requestTimeout = 5 * time.Second
-
 // Syncer is the user of one life of a cluster. Another life of the same id is
 // another user.
 func Syncer(cluster, uid string) string { return cluster + "." + uid }
 
 // Admin changes users and roles. It is connected as root, or to an etcd on which
-// authentication is not switched on yet. Every method may be repeated.
+// authentication is not switched on yet. Every method may be repeated, and repeats
+// its own steps: the guard ends root's connections when authentication is switched on.
 type Admin struct {
-	auth clientv3.Auth
+	store *store.Store
+	auth  clientv3.Auth
 	// tell, when set, is told of each step instead of its being taken.
 	tell func(step string)
 }
 
 // New makes an Admin of a store that was opened with root's certificate.
-func New(s *store.Store) *Admin { return &Admin{auth: s.Auth()} }
+func New(s *store.Store) *Admin { return &Admin{store: s, auth: s.Auth()} }
 
 // DryRun makes an Admin that changes nothing and tells what it would do.
-func DryRun(s *store.Store, tell func(step string)) *Admin { return &Admin{auth: s.Auth(), tell: tell} }
+func DryRun(s *store.Store, tell func(step string)) *Admin {
+	return &Admin{store: s, auth: s.Auth(), tell: tell}
+}
 
 // Enabled says whether etcd's authentication is on.
 func (a *Admin) Enabled(ctx context.Context) (bool, error) {
-	resp, err := call(ctx, a.auth.AuthStatus)
+	resp, err := store.Repeat(ctx, a.store, a.auth.AuthStatus)
 	if err != nil {
 		return false, fmt.Errorf("etcd authentication: %w", err)
 	}
@@ -70,7 +69,7 @@ func (a *Admin) SetUp(ctx context.Context) error {
 		return err
 	}
 	return a.step("switch authentication on", func() error {
-		_, err := call(ctx, a.auth.AuthEnable)
+		_, err := store.Repeat(ctx, a.store, a.auth.AuthEnable)
 		return err
 	})
 }
@@ -95,7 +94,7 @@ func (a *Admin) admit(ctx context.Context, cluster, uid string, more ...grant) e
 func (a *Admin) Revoke(ctx context.Context, cluster, uid string) error {
 	name := Syncer(cluster, uid)
 	err := a.step("delete user "+name, func() error {
-		_, err := call(ctx, func(ctx context.Context) (*clientv3.AuthUserDeleteResponse, error) {
+		_, err := store.Repeat(ctx, a.store, func(ctx context.Context) (*clientv3.AuthUserDeleteResponse, error) {
 			return a.auth.UserDelete(ctx, name)
 		})
 		return err
@@ -104,7 +103,7 @@ func (a *Admin) Revoke(ctx context.Context, cluster, uid string) error {
 		return err
 	}
 	return a.step("delete role "+name, func() error {
-		_, err := call(ctx, func(ctx context.Context) (*clientv3.AuthRoleDeleteResponse, error) {
+		_, err := store.Repeat(ctx, a.store, func(ctx context.Context) (*clientv3.AuthRoleDeleteResponse, error) {
 			return a.auth.RoleDelete(ctx, name)
 		})
 		return err
@@ -120,7 +119,7 @@ func (a *Admin) Retire(ctx context.Context, cluster, uid string) error {
 
 // Users lists all users.
 func (a *Admin) Users(ctx context.Context) ([]string, error) {
-	resp, err := call(ctx, a.auth.UserList)
+	resp, err := store.Repeat(ctx, a.store, a.auth.UserList)
 	if err != nil {
 		return nil, fmt.Errorf("list etcd users: %w", err)
 	}
@@ -167,12 +166,12 @@ func (a *Admin) step(what string, do func() error, done ...error) error {
 // role makes a role with exactly these rights. What is as it should be is not
 // written again: every change makes etcd rebuild the rights of all users.
 func (a *Admin) role(ctx context.Context, name string, grants ...grant) error {
-	present, err := call(ctx, func(ctx context.Context) (*clientv3.AuthRoleGetResponse, error) { return a.auth.RoleGet(ctx, name) })
+	present, err := store.Repeat(ctx, a.store, func(ctx context.Context) (*clientv3.AuthRoleGetResponse, error) { return a.auth.RoleGet(ctx, name) })
 	switch {
 	case errors.Is(err, rpctypes.ErrRoleNotFound):
 		present = &clientv3.AuthRoleGetResponse{}
 		err := a.step("add role "+name, func() error {
-			_, err := call(ctx, func(ctx context.Context) (*clientv3.AuthRoleAddResponse, error) { return a.auth.RoleAdd(ctx, name) })
+			_, err := store.Repeat(ctx, a.store, func(ctx context.Context) (*clientv3.AuthRoleAddResponse, error) { return a.auth.RoleAdd(ctx, name) })
 			return err
 		}, rpctypes.ErrRoleAlreadyExist)
 		if err != nil {
@@ -193,7 +192,7 @@ func (a *Admin) role(ctx context.Context, name string, grants ...grant) error {
 			continue
 		}
 		err := a.step(fmt.Sprintf("take from role %s: %s", name, g), func() error {
-			_, err := call(ctx, func(ctx context.Context) (*clientv3.AuthRoleRevokePermissionResponse, error) {
+			_, err := store.Repeat(ctx, a.store, func(ctx context.Context) (*clientv3.AuthRoleRevokePermissionResponse, error) {
 				return a.auth.RoleRevokePermission(ctx, name, g.key, g.end)
 			})
 			return err
@@ -207,7 +206,7 @@ func (a *Admin) role(ctx context.Context, name string, grants ...grant) error {
 			continue
 		}
 		err := a.step(fmt.Sprintf("give to role %s: %s", name, g), func() error {
-			_, err := call(ctx, func(ctx context.Context) (*clientv3.AuthRoleGrantPermissionResponse, error) {
+			_, err := store.Repeat(ctx, a.store, func(ctx context.Context) (*clientv3.AuthRoleGrantPermissionResponse, error) {
 				return a.auth.RoleGrantPermission(ctx, name, g.key, g.end, g.kind)
 			})
 			return err
@@ -233,11 +232,11 @@ func (g grant) String() string {
 
 // user makes a user without a password, with one role.
 func (a *Admin) user(ctx context.Context, name, role string) error {
-	present, err := call(ctx, func(ctx context.Context) (*clientv3.AuthUserGetResponse, error) { return a.auth.UserGet(ctx, name) })
+	present, err := store.Repeat(ctx, a.store, func(ctx context.Context) (*clientv3.AuthUserGetResponse, error) { return a.auth.UserGet(ctx, name) })
 	switch {
 	case errors.Is(err, rpctypes.ErrUserNotFound):
 		err := a.step("add user "+name, func() error {
-			_, err := call(ctx, func(ctx context.Context) (*clientv3.AuthUserAddResponse, error) {
+			_, err := store.Repeat(ctx, a.store, func(ctx context.Context) (*clientv3.AuthUserAddResponse, error) {
 				return a.auth.UserAddWithOptions(ctx, name, "", &clientv3.UserAddOptions{NoPassword: true})
 			})
 			return err
@@ -251,16 +250,9 @@ func (a *Admin) user(ctx context.Context, name, role string) error {
 		return nil
 	}
 	return a.step(fmt.Sprintf("give user %s the role %s", name, role), func() error {
-		_, err := call(ctx, func(ctx context.Context) (*clientv3.AuthUserGrantRoleResponse, error) {
+		_, err := store.Repeat(ctx, a.store, func(ctx context.Context) (*clientv3.AuthUserGrantRoleResponse, error) {
 			return a.auth.UserGrantRole(ctx, name, role)
 		})
 		return err
 	})
-}
-
-// call runs one request with its own time limit.
-func call[T any](ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	return fn(ctx)
 }

@@ -1,11 +1,14 @@
 package access_test
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -80,6 +83,42 @@ func (g *guarded) setUp() {
 		g.t.Fatal(err)
 	}
 	g.admin = access.New(g.open(access.Root))
+}
+
+// The server ends root's connections when the rights of root change, and may do so before it has
+// answered what changed them.
+func TestUsersAreSetUpOverConnectionsThatEnd(t *testing.T) {
+	authority := storetest.NewAuthority(t)
+	cert, key := authority.Issue("")
+	server := storetest.Start(t, embedded.Config{
+		Dir: filepath.Join(t.TempDir(), "etcd"), ListenClient: "127.0.0.1:0", Fast: true, NoFsync: true,
+		CertFile: cert, KeyFile: key, CAFile: authority.CAFile, Guarded: true, Trusted: []string{access.ControlPlane},
+	})
+	proxy := storetest.NewProxy(t, server.Endpoint())
+	cert, key = authority.Issue(access.Root)
+	admin := access.New(storetest.Open(t, store.Config{Endpoints: []string{proxy.Endpoint()}, CertFile: cert, KeyFile: key, CAFile: authority.CAFile}))
+	ctx, cancel := context.WithCancel(t.Context())
+	var cutting sync.WaitGroup
+	defer cutting.Wait()
+	defer cancel()
+	cutting.Go(func() {
+		for range 50 {
+			select {
+			case <-time.After(2 * time.Millisecond):
+				proxy.Cut()
+			case <-ctx.Done():
+			}
+		}
+	})
+	if err := admin.SetUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.Admit(t.Context(), clusterA, uidA); err != nil {
+		t.Fatal(err)
+	}
+	if on, err := admin.Enabled(t.Context()); err != nil || !on {
+		t.Errorf("authentication is on: %v, %v", on, err)
+	}
 }
 
 func (g *guarded) admit(cluster, uid string) {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/uuid"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/oscarfed/oscarfed/store"
 )
 
 // Life is one registration of a cluster: its etcd user.
@@ -56,7 +58,7 @@ func (a *Admin) Keep(ctx context.Context, want func(context.Context) (Wanted, er
 	if err != nil {
 		return err
 	}
-	roles, err := call(ctx, func(ctx context.Context) (*clientv3.AuthRoleListResponse, error) { return a.auth.RoleList(ctx) })
+	roles, err := store.Repeat(ctx, a.store, func(ctx context.Context) (*clientv3.AuthRoleListResponse, error) { return a.auth.RoleList(ctx) })
 	if err != nil {
 		return fmt.Errorf("list etcd roles: %w", err)
 	}
