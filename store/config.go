@@ -43,6 +43,9 @@ type Config struct {
 	Now func() time.Time
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
+	// OnDistrust, when set, is told why a connection failed in which one side does not trust the other's
+	// certificate: of another authority, ended, for another name. It must not block.
+	OnDistrust func(error)
 	// DialOptions are added to those of each connection. Interceptors must be
 	// given as chained ones: etcd's client has taken the others.
 	DialOptions []grpc.DialOption

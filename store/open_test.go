@@ -105,6 +105,59 @@ func TestClientCertificates(t *testing.T) {
 
 func first(a, _ string) string { return a }
 
+// etcd's client says nothing of why it does not connect.
+func TestItIsToldThatOneSideIsNotTrusted(t *testing.T) {
+	authority, stranger := storetest.NewAuthority(t), storetest.NewAuthority(t)
+	cert, key := authority.Issue("server")
+	server := storetest.Start(t, embedded.Config{CertFile: cert, KeyFile: key, CAFile: authority.CAFile})
+	for name, tt := range map[string]struct {
+		change func(*store.Config)
+		want   string // of the error; empty for none
+	}{
+		"trusted":       {func(*store.Config) {}, ""},
+		"of another":    {func(c *store.Config) { c.CertFile, c.KeyFile = stranger.Issue("client") }, "remote error: tls"},
+		"to another":    {func(c *store.Config) { c.CAFile = stranger.CAFile }, "unknown authority"},
+		"nobody there":  {func(c *store.Config) { c.Endpoints = []string{"https://127.0.0.1:1"} }, ""},
+		"not TLS there": {func(c *store.Config) { c.Endpoints = []string{plain(t)} }, ""},
+	} {
+		cert, key = authority.Issue("client")
+		told := make(chan error, 1)
+		cfg := impatient(store.Config{Endpoints: []string{server.Endpoint()}, CertFile: cert, KeyFile: key, CAFile: authority.CAFile})
+		cfg.OnDistrust = func(err error) {
+			select {
+			case told <- err:
+			default:
+			}
+		}
+		tt.change(&cfg)
+		st, err := store.Open(t.Context(), cfg)
+		if err == nil {
+			if err := st.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if (err == nil) != (name == "trusted") {
+			t.Errorf("%s: %v", name, err)
+		}
+		select {
+		case err := <-told:
+			if tt.want == "" || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%s: it was told %v", name, err)
+			}
+		default:
+			if tt.want != "" {
+				t.Errorf("%s: nothing was told", name)
+			}
+		}
+	}
+}
+
+// plain is the address of a server that does not know TLS.
+func plain(t *testing.T) string {
+	t.Helper()
+	return "https" + strings.TrimPrefix(storetest.Start(t, embedded.Config{}).Endpoint(), "http")
+}
+
 // At its quota etcd refuses writes; reads and deletions work.
 func TestFullStore(t *testing.T) {
 	server := storetest.Start(t, embedded.Config{Quota: 1 << 20})

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"google.golang.org/grpc"
 	grpcbackoff "google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
 
 	"github.com/oscarfed/oscarfed/store/internal/etcdlog"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -106,13 +107,18 @@ func (s *Store) dial() (*clientv3.Client, error) { return s.dialTo(s.cfg.Endpoin
 
 // dialTo is dial for some of the endpoints.
 func (s *Store) dialTo(endpoints []string) (*clientv3.Client, error) {
+	options := []grpc.DialOption{reconnection(s.cfg), grpc.WithChainStreamInterceptor(oneStream)}
+	if s.cfg.OnDistrust != nil && s.tls != nil {
+		// Of two transport credentials gRPC takes the last.
+		options = append(options, grpc.WithTransportCredentials(watchedTLS{credentials.NewTLS(s.tls), s.cfg.OnDistrust}))
+	}
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints:            endpoints,
 		TLS:                  s.tls,
 		DialTimeout:          s.cfg.RequestTimeout,
 		DialKeepAliveTime:    s.cfg.KeepAlive,
 		DialKeepAliveTimeout: s.cfg.KeepAliveTimeout,
-		DialOptions:          append([]grpc.DialOption{reconnection(s.cfg), grpc.WithChainStreamInterceptor(oneStream)}, s.cfg.DialOptions...),
+		DialOptions:          append(options, s.cfg.DialOptions...),
 		Logger:               s.zap,
 	})
 	if err != nil {

@@ -146,5 +146,5 @@ func storeOf(cfg Syncer, enrolment *enroll.Enrolment, now func() time.Time, log 
 		return out
 	}
 	ca, endpoints := enrolment.Etcd()
-	return store.Config{Endpoints: endpoints, CA: ca, Certificate: enrolment.Certificate, Now: now, Logger: log}
+	return store.Config{Endpoints: endpoints, CA: ca, Certificate: enrolment.Certificate, OnDistrust: enrolment.Distrusted, Now: now, Logger: log}
 }

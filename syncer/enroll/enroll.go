@@ -26,9 +26,11 @@ type Enrolment struct {
 	file string
 	api  *apiClient
 	// present is nil before the cluster has joined.
-	present  atomic.Pointer[enrolled]
-	ends     prometheus.Gauge
-	renewals *prometheus.CounterVec
+	present atomic.Pointer[enrolled]
+	// distrusted has why etcd was not reached last, until that is looked at.
+	distrusted chan error
+	ends       prometheus.Gauge
+	renewals   *prometheus.CounterVec
 }
 
 // Open reads what an earlier process left in the directory, or makes the key. It sends
@@ -44,6 +46,7 @@ func Open(cfg Config) (*Enrolment, error) {
 	}
 	e := &Enrolment{
 		cfg: cfg, log: cfg.Logger, key: key, file: filepath.Join(cfg.Dir, stateFile),
+		distrusted: make(chan error, 1),
 		ends: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "oscarfed_syncer_certificate_end_seconds", Help: "When the syncer's certificate for etcd ends, in Unix time.",
 		}),
@@ -78,6 +81,16 @@ func (e *Enrolment) Certificate() (*tls.Certificate, error) {
 		return now.cert, nil
 	}
 	return nil, errors.New("this cluster has not joined yet")
+}
+
+// Distrusted is told why a connection to etcd failed in which one side does not trust the other's
+// certificate. The certificate is then renewed at once, since the answer to a renewal has
+// the authorities of today: those of an etcd that was restored on another machine are others.
+func (e *Enrolment) Distrusted(err error) {
+	select {
+	case e.distrusted <- err:
+	default: // one is enough
+	}
 }
 
 // ClusterUID is the registration that the syncer has joined; empty before.

@@ -385,6 +385,39 @@ func TestWhenItIsRenewed(t *testing.T) {
 	})
 }
 
+// An etcd that was restored on another machine has another authority. It is learnt at once, and not
+// when the certificate is old; and the API is not asked again and again when that does not help.
+func TestADistrustedCertificateIsRenewedAtOnce(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		m := newMachine(t)
+		e := m.ensured()
+		ended, asked := m.run(e), m.requests()
+		// The control plane has the same authority: etcd is at fault, or somebody else answers there.
+		failing, stop := context.WithCancel(t.Context())
+		var client sync.WaitGroup
+		client.Go(func() {
+			for failing.Err() == nil {
+				e.Distrusted(errors.New("of another authority"))
+				pass(5 * time.Second)
+			}
+		})
+		pass(2 * time.Second)
+		if got := m.requests() - asked; got != 2 { // a challenge, and the renewal
+			t.Errorf("within 2 s the API was asked %d times", got)
+		}
+		pass(time.Hour)
+		if got := (m.requests() - asked) / 2; got < 10 || got > 40 {
+			t.Errorf("within an hour it was renewed %d times", got)
+		}
+		m.set(func() { m.change = func(e *v1.Enrolment) { e.EtcdCA += "\n" } })
+		if err := <-ended; !errors.Is(err, enroll.ErrAccessChanged) {
+			t.Errorf("it ended with %v", err)
+		}
+		stop()
+		client.Wait()
+	})
+}
+
 // Another address of etcd, another authority, and another registration end what was
 // begun with the former.
 func TestMoved(t *testing.T) {

@@ -35,19 +35,31 @@ func (e *Enrolment) Run(ctx context.Context) error {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = e.cfg.FirstPause, e.cfg.LastPause
 	for {
-		if !e.untilDue(ctx, early) {
+		ok, distrust := e.untilDue(ctx, early)
+		if !ok {
 			return nil
 		}
 		had := e.present.Load()
+		if distrust != nil {
+			e.log.Error("this cluster and etcd do not trust each other's certificates; the certificate is renewed now, to learn etcd's authority of today",
+				"error", distrust, "endpoints", had.EtcdEndpoints)
+			if !sleep(ctx, rand.N(e.cfg.FirstPause)) { //nolint:gosec // it spreads load: all clusters meet another authority at once
+				return nil
+			}
+		}
 		err := e.refresh(ctx)
 		e.api.close() // the next one is hours away
 		var wait time.Duration
 		switch no := (*refusal)(nil); {
 		case err == nil:
 			e.renewals.WithLabelValues(outcomeRenewed).Inc()
-			pause.Reset()
 			if had.accessChanged(e.present.Load()) {
 				return ErrAccessChanged
+			}
+			if distrust == nil {
+				pause.Reset()
+			} else {
+				wait = pause.NextBackOff() // the next attempt of etcd's client shows whether it was of use
 			}
 		case ctx.Err() != nil: // the loop ends
 		case errors.As(err, &no):
@@ -61,6 +73,10 @@ func (e *Enrolment) Run(ctx context.Context) error {
 		}
 		if !sleep(ctx, wait) {
 			return nil
+		}
+		select {
+		case <-e.distrusted: //nolint:errcheck // it is from before the renewal
+		default:
 		}
 	}
 }
@@ -78,17 +94,25 @@ func (e *Enrolment) refresh(ctx context.Context) error {
 	return e.join(ctx, token)
 }
 
-// untilDue sleeps until the certificate is to be renewed; false when ctx has ended.
-// It wakes often to read the clock: a timer does not run while its machine is suspended.
-func (e *Enrolment) untilDue(ctx context.Context, early float64) bool {
+// untilDue sleeps until the certificate is to be renewed, and returns why if that is not its age; false
+// when ctx has ended. It wakes often to read the clock: a timer does not run while its machine is
+// suspended.
+func (e *Enrolment) untilDue(ctx context.Context, early float64) (ok bool, distrust error) {
 	for {
 		now := e.present.Load()
 		left := time.Duration(float64(now.life)*(renewAt-early)) - now.age(e.cfg.Now())
 		if left <= 0 {
-			return ctx.Err() == nil
+			return ctx.Err() == nil, nil
 		}
-		if !sleep(ctx, min(left, e.cfg.Look)) {
-			return false
+		timer := time.NewTimer(min(left, e.cfg.Look))
+		select {
+		case <-timer.C:
+		case err := <-e.distrusted:
+			timer.Stop()
+			return true, err
+		case <-ctx.Done():
+			timer.Stop()
+			return false, nil
 		}
 	}
 }
