@@ -10,13 +10,11 @@ import (
 	"os"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-
-	"github.com/oscarfed/oscarfed/internal/atomicfile"
 )
 
 // Backup says what a backup holds.
 type Backup struct {
-	// Bytes is the size of the file.
+	// Bytes is the size of the copy.
 	Bytes int64
 	// Revision is the newest that the backup holds, or an older one: it is what the
 	// member was at when the backup began.
@@ -25,60 +23,36 @@ type Backup struct {
 	Version string
 }
 
+// errNoSnapshot says what a file is whose hash is wrong.
+var errNoSnapshot = errors.New("the database is damaged, or is none: the hash at its end is not that of its bytes")
+
 // errDamaged says that a backup's hash is not that of its bytes.
 var errDamaged = errors.New("the hash at its end is not that of what was received")
 
-// Backup writes everything that one etcd member holds, all users' keys included, to
-// a file: a consistent copy of the database with its SHA-256 at the end, as etcdctl
-// and etcdutl write and read it. The file appears whole or not at all, readable by
-// its owner alone; one that is there is replaced. It takes as long as ctx allows,
-// and writes nothing to etcd.
-func (s *Store) Backup(ctx context.Context, path string) (b Backup, err error) {
-	if err := Replaceable(path); err != nil {
-		return b, err
-	}
+// Backup writes everything that one etcd member holds, all users' keys included, to w: a
+// consistent copy of the database with its SHA-256 at the end, as etcdctl and etcdutl write and
+// read it. After an error what was written is worthless. It takes as long as ctx allows, and
+// writes nothing to etcd.
+func (s *Store) Backup(ctx context.Context, w io.Writer) (b Backup, err error) {
 	view, err := s.Read(ctx)
 	if err != nil {
 		return b, err
 	}
 	b.Revision = view.Revision
-	part, err := atomicfile.New(path)
-	if err != nil {
-		return b, fmt.Errorf("backup: %w", err)
-	}
-	defer func() { err = errors.Join(err, part.Discard()) }()
 	resp, err := s.client.SnapshotWithVersion(clientv3.WithRequireLeader(ctx))
 	if err != nil {
 		return b, fmt.Errorf("backup: %w", translate(err))
 	}
 	defer resp.Snapshot.Close()
 	hash := &trailing{hash: sha256.New()}
-	if b.Bytes, err = io.Copy(io.MultiWriter(part, hash), resp.Snapshot); err != nil {
+	if b.Bytes, err = io.Copy(io.MultiWriter(w, hash), resp.Snapshot); err != nil {
 		return b, fmt.Errorf("backup: %w", translate(err))
 	}
 	if !hash.right() {
 		return b, fmt.Errorf("backup of %d bytes: %w; try again", b.Bytes, errDamaged)
 	}
 	b.Version = resp.Version
-	if err := part.Commit(); err != nil {
-		return b, fmt.Errorf("backup: %w", err)
-	}
 	return b, nil
-}
-
-// Replaceable refuses what is no regular file: to rename a file over a device, a pipe or a link would
-// replace it.
-func Replaceable(path string) error {
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return nil
-	case err != nil:
-		return fmt.Errorf("backup: %w", err)
-	case !info.Mode().IsRegular():
-		return fmt.Errorf("backup: %s is not a regular file; name another one, or - for standard output", path)
-	}
-	return nil
 }
 
 // trailing hashes all that is written to it but for the last 32 bytes, which are
@@ -106,8 +80,7 @@ func (t *trailing) right() bool {
 	return t.size > sha256.Size && bytes.Equal(t.hash.Sum(nil), t.last)
 }
 
-// CheckBackup reads a file that Backup or etcdctl made, and says whether its hash
-// is right.
+// CheckBackup reads a file that Backup or etcdctl wrote, and says whether its hash is right.
 func CheckBackup(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -119,7 +92,7 @@ func CheckBackup(path string) error {
 		return err
 	}
 	if !hash.right() {
-		return fmt.Errorf("%s is damaged, or no backup: the hash at its end is not that of its bytes", path)
+		return errNoSnapshot
 	}
 	return nil
 }

@@ -11,10 +11,13 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/store/storetest"
 )
 
@@ -88,8 +91,143 @@ func TestABackupReplacesRegularFilesAlone(t *testing.T) {
 	if err := os.WriteFile(copied, out.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.CheckBackup(copied); err != nil {
+	if err := RunRestore(t.Context(), Restore{File: copied, DataDir: t.TempDir()}, storetest.Logger(t), io.Discard); !errors.Is(err, gate.ErrNoStore) {
 		t.Error(err)
+	}
+}
+
+// machine is a control plane's data directory, as an embedded etcd with users leaves it.
+func machine(t *testing.T, control string) (dir string, server *embedded.Server, st *store.Store) {
+	t.Helper()
+	dir = t.TempDir()
+	e := embeddedEtcd{dataDir: dir, server: embedded.Config{ListenClient: "127.0.0.1:0", Fast: true, NoFsync: true}, auth: true, log: storetest.Logger(t)}
+	etcd, err := e.start(t.Context(), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(etcd.close)
+	if st, err = etcd.open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = st.Close() })
+	_, err = st.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+		tx.Put(record.MetaKey, record.Meta{V: 1, Schema: 1, ControlPlane: control, Epoch: "first"})
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := seal.LoadOrCreate(filepath.Join(dir, identityName)); err != nil {
+		t.Fatal(err)
+	}
+	writeWitness(t, dir, control, 7)
+	return dir, etcd.server, st
+}
+
+func writeWitness(t *testing.T, dir, control string, revision int) {
+	t.Helper()
+	text := fmt.Sprintf(`{"v":1,"control_plane":%q,"epoch":"first","revision":%d,"facts":[]}`, control, revision)
+	if err := os.WriteFile(filepath.Join(dir, witnessName), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The machine is gone with all that it held: one file, and the key of who restores, bring back the
+// database, the authority that syncers trust, the control plane's key, and what was seen.
+func TestAnEmptyMachineIsRestoredFromOneFile(t *testing.T) {
+	lost, server, _ := machine(t, "cp")
+	recoveryFile := filepath.Join(t.TempDir(), "recovery.age")
+	recovery, err := seal.LoadOrCreate(recoveryFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "backup")
+	var out, errs bytes.Buffer
+	args := []string{"--etcd-endpoints", server.Endpoint(), "--data-dir", lost, "--recovery-recipient", recovery.Recipient(), file}
+	if status := BackupMain(t.Context(), args, nil, &out, &errs); status != exitDone || !strings.Contains(out.String(), "Keys are in it") {
+		t.Fatalf("status %d: %s%s", status, out.String(), errs.String())
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{"AGE-SECRET-KEY", "PRIVATE KEY"} {
+		if bytes.Contains(data, []byte(secret)) {
+			t.Errorf("the backup holds %q in the clear", secret)
+		}
+	}
+	kept := []string{identityName, filepath.Join("pki", "ca.crt"), filepath.Join("pki", "ca.key"), witnessName}
+	for range 2 { // a restore is repeated
+		dir := t.TempDir()
+		for range 2 {
+			out.Reset()
+			args := []string{file, "--data-dir", dir, "--recovery-identity-file", recoveryFile, "--replace"}
+			if status := RestoreMain(t.Context(), args, nil, &out, &errs); status != exitDone {
+				t.Fatalf("status %d: %s", status, errs.String())
+			}
+		}
+		if !strings.Contains(out.String(), "etcd.before-") {
+			t.Errorf("it does not say where the database is that was there: %s", out.String())
+		}
+		for _, name := range kept {
+			was, err := os.ReadFile(filepath.Join(lost, name))
+			is, err2 := os.ReadFile(filepath.Join(dir, name))
+			if err := errors.Join(err, err2); err != nil || !bytes.Equal(was, is) {
+				t.Errorf("%s: %v; it was %d bytes, and is %d", name, err, len(was), len(is))
+			}
+		}
+		if names, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(names) > 0 {
+			t.Errorf("left behind: %v %v", names, err)
+		}
+	}
+}
+
+// What a data directory knows better than a backup stays: a newer witness, other keys.
+func TestARestoreKeepsWhatIsNewer(t *testing.T) {
+	lost, server, _ := machine(t, "cp")
+	recoveryFile := filepath.Join(t.TempDir(), "recovery.age")
+	recovery, err := seal.LoadOrCreate(recoveryFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "backup")
+	args := []string{"--etcd-endpoints", server.Endpoint(), "--data-dir", lost, "--recovery-recipient", recovery.Recipient(), file}
+	if status := BackupMain(t.Context(), args, nil, io.Discard, io.Discard); status != exitDone {
+		t.Fatalf("status %d", status)
+	}
+	for revision, want := range map[int]string{6: `"revision":7`, 8: `"revision":8`} {
+		dir, server, st := machine(t, "cp")
+		if err := st.Close(); err != nil {
+			t.Fatal(err)
+		}
+		server.Close()
+		writeWitness(t, dir, "cp", revision)
+		before, err := os.ReadFile(filepath.Join(dir, "pki", "ca.crt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		err = RunRestore(t.Context(), Restore{File: file, DataDir: dir, RecoveryIdentity: recoveryFile, Replace: true}, storetest.Logger(t), &out)
+		if err != nil || !strings.Contains(out.String(), "another one than when the backup was made") {
+			t.Errorf("%v: %s", err, out.String())
+		}
+		if after, err := os.ReadFile(filepath.Join(dir, "pki", "ca.crt")); err != nil || !bytes.Equal(before, after) {
+			t.Errorf("the authority was replaced: %v", err)
+		}
+		if witness, err := os.ReadFile(filepath.Join(dir, witnessName)); err != nil || !bytes.Contains(witness, []byte(want)) {
+			t.Errorf("the witness is %s, %v", witness, err)
+		}
+	}
+	if err := RunRestore(t.Context(), Restore{File: file, DataDir: lost, RecoveryIdentity: recoveryFile, Replace: true}, storetest.Logger(t), io.Discard); !errors.Is(err, embedded.ErrInUse) {
+		t.Errorf("a restore beside a control plane: %v", err)
+	}
+	other := filepath.Join(t.TempDir(), "other.age")
+	if _, err := seal.LoadOrCreate(other); err != nil {
+		t.Fatal(err)
+	}
+	err = RunRestore(t.Context(), Restore{File: file, DataDir: t.TempDir(), RecoveryIdentity: other}, storetest.Logger(t), io.Discard)
+	if !errors.Is(err, seal.ErrUndecryptable) {
+		t.Errorf("with another key: %v", err)
 	}
 }
 
@@ -199,7 +337,7 @@ func TestADamagedBackupIsRefused(t *testing.T) {
 	}
 	flipped := bytes.Clone(data)
 	flipped[len(data)/2] ^= 1
-	for name, bad := range map[string][]byte{"cut": data[:len(data)-1], "short": data[:20], "empty": nil, "changed": flipped, "other": bytes.Repeat([]byte("x"), 4096)} {
+	for name, bad := range map[string][]byte{"cut": data[:len(data)-2000], "short": data[:20], "empty": nil, "changed": flipped, "other": bytes.Repeat([]byte("x"), 4096)} {
 		path, dir := filepath.Join(t.TempDir(), "bad"), t.TempDir()
 		if err := os.WriteFile(path, bad, 0o600); err != nil {
 			t.Fatal(err)
@@ -218,7 +356,7 @@ func TestWhatIsNoStoreIsNotRestored(t *testing.T) {
 	server := storetest.Start(t, embedded.Config{})
 	st := storetest.Open(t, store.Config{Endpoints: []string{server.Endpoint()}})
 	file, dir := filepath.Join(t.TempDir(), "b"), t.TempDir()
-	if _, err := st.Backup(t.Context(), file); err != nil {
+	if err := storetest.Snapshot(t.Context(), st, file); err != nil {
 		t.Fatal(err)
 	}
 	err := RunRestore(t.Context(), Restore{File: file, DataDir: dir}, storetest.Logger(t), io.Discard)

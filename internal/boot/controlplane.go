@@ -31,6 +31,9 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 )
 
+// identityName is the file, in the data directory, with the control plane's key.
+const identityName = "identity.age"
+
 // witnessName is the file, in the data directory, in which an instance keeps what it
 // has seen in etcd.
 const witnessName = "witness.json"
@@ -231,7 +234,7 @@ func authenticator(cfg ControlPlane, password string, owners identity.Owners, no
 func controlPlaneIdentity(cfg ControlPlane) (*seal.Identity, error) {
 	path := cfg.IdentityFile
 	if path == "" {
-		path = filepath.Join(cfg.DataDir, "identity.age")
+		path = filepath.Join(cfg.DataDir, identityName)
 	}
 	load := seal.LoadOrCreate
 	if len(cfg.Endpoints) > 0 {

@@ -119,7 +119,7 @@ type dev struct {
 }
 
 func (d dev) run(ctx context.Context, st *store.Store, listener net.Listener, ready func(DevReady) error) error {
-	id, err := seal.LoadOrCreate(filepath.Join(d.dir, "identity.age"))
+	id, err := seal.LoadOrCreate(filepath.Join(d.dir, identityName))
 	if err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func (d dev) syncer(ctx context.Context, g *errgroup.Group, c DevCluster, uid, a
 	if err != nil {
 		return err
 	}
-	id, err := seal.LoadOrCreate(filepath.Join(dir, "identity.age"))
+	id, err := seal.LoadOrCreate(filepath.Join(dir, identityName))
 	if err != nil {
 		return err
 	}

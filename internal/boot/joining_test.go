@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/base64"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/pki"
+	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/store/storetest"
 	"github.com/oscarfed/oscarfed/syncer/session"
 )
@@ -92,101 +94,213 @@ func authority(t *testing.T) *pki.Authority {
 	return a
 }
 
-// The daemons as they are started: a control plane with the embedded etcd and users,
-// and a syncer that joins it, starts again without a token, and knows what it was told.
-func TestTheDaemonsJoin(t *testing.T) {
-	dir := t.TempDir()
-	ca := authority(t)
-	cert, key, err := ca.Issue(pki.Subject{Hosts: []string{"127.0.0.1"}, Life: time.Hour})
+// daemons are a control plane with the embedded etcd and users, and the syncer of cluster a, as they
+// are started on machines.
+type daemons struct {
+	t *testing.T
+	// dir has the directories cp and syncer, and files of secrets.
+	dir string
+	ca  *pki.Authority
+	// listen and etcd are the control plane's addresses; its first start chooses ports.
+	listen, etcd string
+	api          string
+	admin        *client.Client
+}
+
+func newDaemons(t *testing.T) *daemons {
+	t.Helper()
+	d := &daemons{t: t, dir: t.TempDir(), ca: authority(t), listen: "127.0.0.1:0", etcd: "127.0.0.1:0"}
+	cert, key, err := d.ca.Issue(pki.Subject{Hosts: []string{"127.0.0.1"}, Life: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
+	for name, text := range map[string]string{
+		"admin": "word", "oscar": "word", "tls.crt": string(cert), "tls.key": string(key), "ca.crt": string(d.ca.CertPEM()),
+	} {
+		d.write(name, text)
 	}
-	args := []string{
-		"--listen=127.0.0.1:0", "--metrics-listen=", "--etcd-listen=127.0.0.1:0", "--etcd-auth", "--data-dir=" + filepath.Join(dir, "cp"),
-		"--admin-password-file=" + file("admin", "word"), "--tls-cert-file=" + file("tls.crt", string(cert)), "--tls-key-file=" + file("tls.key", string(key)),
+	return d
+}
+
+func (d *daemons) path(name ...string) string {
+	return filepath.Join(append([]string{d.dir}, name...)...)
+}
+
+func (d *daemons) write(name, text string) string {
+	d.t.Helper()
+	if err := os.WriteFile(d.path(name), []byte(text), 0o600); err != nil {
+		d.t.Fatal(err)
 	}
-	cfg, err := Load[ControlPlane]("oscar-controlplane", "", args, io.Discard)
+	return d.path(name)
+}
+
+// controlPlane starts it, at the addresses of before.
+func (d *daemons) controlPlane() (stop func()) {
+	d.t.Helper()
+	cfg, err := Load[ControlPlane]("oscar-controlplane", "", []string{
+		"--listen=" + d.listen, "--metrics-listen=", "--etcd-listen=" + d.etcd, "--etcd-auth", "--data-dir=" + d.path("cp"),
+		"--admin-password-file=" + d.path("admin"), "--tls-cert-file=" + d.path("tls.crt"), "--tls-key-file=" + d.path("tls.key"),
+	}, io.Discard)
 	if err != nil {
-		t.Fatal(err)
+		d.t.Fatal(err)
 	}
 	out, in := io.Pipe()
-	background(t, func(ctx context.Context, log *slog.Logger) error { return RunControlPlane(ctx, cfg, log, in) })
+	stop = background(d.t, func(ctx context.Context, log *slog.Logger) error { return RunControlPlane(ctx, cfg, log, in) })
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		t.Fatal(err)
+		d.t.Fatal(err)
 	}
-	api := "https://" + strings.TrimSpace(strings.TrimPrefix(line, "oscar-controlplane: API on "))
-	transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: ca.Pool()}}
-	t.Cleanup(transport.CloseIdleConnections)
-	admin, err := client.New(client.Config{Endpoint: api, User: "oscar", Password: "word", Transport: transport})
+	d.listen = strings.TrimSpace(strings.TrimPrefix(line, "oscar-controlplane: API on "))
+	d.api = "https://" + d.listen
+	transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: d.ca.Pool()}}
+	d.t.Cleanup(transport.CloseIdleConnections)
+	if d.admin, err = client.New(client.Config{Endpoint: d.api, User: "oscar", Password: "word", Transport: transport}); err != nil {
+		d.t.Fatal(err)
+	}
+	return stop
+}
+
+// invite registers the cluster, and answers its uid and where its token is.
+func (d *daemons) invite() (uid, token string) {
+	d.t.Helper()
+	reg, err := d.admin.RegisterCluster(d.t.Context(), v1.ClusterSpec{ClusterID: "a", Endpoint: "http://127.0.0.1:1"})
 	if err != nil {
-		t.Fatal(err)
+		d.t.Fatal(err)
 	}
-	reg, err := admin.RegisterCluster(t.Context(), v1.ClusterSpec{ClusterID: "a", Endpoint: "http://127.0.0.1:1"})
+	issued, err := d.admin.IssueJoin(d.t.Context(), "a", v1.JoinRequest{})
 	if err != nil {
-		t.Fatal(err)
+		d.t.Fatal(err)
 	}
-	token, err := admin.IssueJoin(t.Context(), "a", v1.JoinRequest{})
+	return reg.UID, d.write("token", issued.Token+"\n")
+}
+
+// syncer is the configuration of one with a directory of its own.
+func (d *daemons) syncer(dir string, args ...string) Syncer {
+	d.t.Helper()
+	cfg, err := Load[Syncer]("oscar-syncer", "", append([]string{
+		"--cluster-id=a", "--metrics-listen=", "--kubernetes=off", "--identity-file=" + d.path(dir, "identity.age"),
+		"--oscar-endpoint=http://127.0.0.1:1", "--oscar-password-file=" + d.path("oscar"),
+		"--control-plane=" + d.api, "--control-plane-ca-file=" + d.path("ca.crt"),
+	}, args...), io.Discard)
 	if err != nil {
-		t.Fatal(err)
+		d.t.Fatal(err)
 	}
-	alive := func(want bool) {
-		t.Helper()
-		limit := time.After(time.Minute)
-		for {
-			c, err := admin.Cluster(t.Context(), "a")
-			if err == nil && c.Alive == want {
-				return
-			}
-			select {
-			case <-time.After(20 * time.Millisecond):
-			case <-limit:
-				t.Fatalf("it is never alive: %t; %+v %v", want, c, err)
-			}
+	return cfg
+}
+
+func (d *daemons) startSyncer(args ...string) (stop func()) {
+	d.t.Helper()
+	cfg := d.syncer("syncer", args...)
+	return background(d.t, func(ctx context.Context, log *slog.Logger) error { return RunSyncer(ctx, cfg, log) })
+}
+
+// alive waits until the cluster is, or is not.
+func (d *daemons) alive(want bool) {
+	d.t.Helper()
+	d.becomes(fmt.Sprintf("alive: %t", want), func(c *v1.Cluster) bool { return c.Alive == want })
+}
+
+// becomes waits until the cluster is as it should be.
+func (d *daemons) becomes(what string, as func(*v1.Cluster) bool) {
+	d.t.Helper()
+	limit := time.After(time.Minute)
+	for {
+		c, err := d.admin.Cluster(d.t.Context(), "a")
+		if err == nil && as(c) {
+			return
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-limit:
+			d.t.Fatalf("it is never %s; %+v %v", what, c, err)
 		}
 	}
-	start := func(args ...string) (stop func()) {
-		cfg, err := Load[Syncer]("oscar-syncer", "", append([]string{
-			"--cluster-id=a", "--metrics-listen=", "--kubernetes=off", "--identity-file=" + filepath.Join(dir, "syncer", "identity.age"),
-			"--oscar-endpoint=http://127.0.0.1:1", "--oscar-password-file=" + file("oscar", "word"),
-			"--control-plane=" + api, "--control-plane-ca-file=" + file("ca.crt", string(ca.CertPEM())),
-		}, args...), io.Discard)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return background(t, func(ctx context.Context, log *slog.Logger) error { return RunSyncer(ctx, cfg, log) })
-	}
-	stop := start("--join-token-file=" + file("token", token.Token+"\n"))
-	alive(true)
+}
+
+// A syncer joins a control plane, starts again without a token, and knows what it was told.
+func TestTheDaemonsJoin(t *testing.T) {
+	d := newDaemons(t)
+	d.controlPlane()
+	registered, token := d.invite()
+	stop := d.startSyncer("--join-token-file=" + token)
+	d.alive(true)
 	stop()
-	alive(false)
-	stop = start()
-	alive(true)
+	d.alive(false)
+	stop = d.startSyncer()
+	d.alive(true)
 	stop()
-	uid, err := os.ReadFile(filepath.Join(dir, "syncer", clusterUIDFile))
-	if err != nil || strings.TrimSpace(string(uid)) != reg.UID {
-		t.Errorf("it serves %s: %v; want %s", uid, err, reg.UID)
+	uid, err := os.ReadFile(d.path("syncer", clusterUIDFile))
+	if err != nil || strings.TrimSpace(string(uid)) != registered {
+		t.Errorf("it serves %s: %v; want %s", uid, err, registered)
 	}
 
 	// Another one that was told nothing and has no token does not start.
-	none, err := Load[Syncer]("oscar-syncer", "", []string{
-		"--cluster-id=a", "--metrics-listen=", "--kubernetes=off", "--identity-file=" + filepath.Join(dir, "other", "identity.age"),
-		"--oscar-endpoint=http://127.0.0.1:1", "--oscar-password-file=" + file("oscar", "word"),
-		"--control-plane=" + api, "--control-plane-ca-file=" + file("ca.crt", string(ca.CertPEM())),
-	}, io.Discard)
+	if err := RunSyncer(t.Context(), d.syncer("other"), storetest.Logger(t)); err == nil || !strings.Contains(err.Error(), "oscarfed cluster join") {
+		t.Errorf("without a token: %v", err)
+	}
+}
+
+// The machine of a control plane is gone, and a backup is restored on an empty one. With the keys in
+// the backup nothing has changed for a syncer; without, it meets an etcd of another authority, and
+// learns that one by itself. Neither needs a hand.
+func TestSyncersAreBackAfterARestoreOnAnEmptyMachine(t *testing.T) {
+	for name, sealed := range map[string]bool{"with keys": true, "without keys": false} {
+		t.Run(name, func(t *testing.T) {
+			d := newDaemons(t)
+			stop := d.controlPlane()
+			_, token := d.invite()
+			d.startSyncer("--join-token-file="+token, "--session-ttl=5s")
+			d.alive(true)
+			d.etcd = etcdOf(t, d.path("syncer", "enrolment.json"))
+
+			recovery, err := seal.LoadOrCreate(d.path("recovery.age"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			backup := Backup{File: d.path("backup"), DataDir: d.path("cp"), Timeout: time.Minute}
+			backup.Endpoints = []string{"https://" + d.etcd}
+			restore := Restore{File: backup.File, DataDir: d.path("cp")}
+			if sealed {
+				backup.Recipients, restore.RecoveryIdentity = []string{recovery.Recipient()}, d.path("recovery.age")
+			}
+			if err := RunBackup(t.Context(), backup, storetest.Logger(t), io.Discard); err != nil {
+				t.Fatal(err)
+			}
+			identity, err := os.ReadFile(d.path("cp", identityName))
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop()
+			if err := os.RemoveAll(d.path("cp")); err != nil {
+				t.Fatal(err)
+			}
+			if err := RunRestore(t.Context(), restore, storetest.Logger(t), io.Discard); err != nil {
+				t.Fatal(err)
+			}
+			if !sealed { // it was kept in another place
+				if err := os.WriteFile(d.path("cp", identityName), identity, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d.controlPlane()
+			// Its session is in the backup; a stream to the control plane is opened when etcd was reached.
+			d.becomes("back", func(c *v1.Cluster) bool { return c.Alive && c.Stream })
+		})
+	}
+}
+
+// etcdOf is the address of etcd that a syncer was told.
+func etcdOf(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := RunSyncer(t.Context(), none, storetest.Logger(t)); err == nil || !strings.Contains(err.Error(), "oscarfed cluster join") {
-		t.Errorf("without a token: %v", err)
+	var told v1.Enrolment
+	if err := json.Unmarshal(data, &told); err != nil || len(told.EtcdEndpoints) != 1 {
+		t.Fatalf("it was told %v: %v", told.EtcdEndpoints, err)
 	}
+	return strings.TrimPrefix(told.EtcdEndpoints[0], "https://")
 }
 
 // background runs a daemon until the test's end, or until stop is called.

@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -13,6 +14,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"os"
@@ -203,6 +205,47 @@ func newSerial() (*big.Int, error) {
 // LoadDir reads the authority that LoadOrCreate made in a directory.
 func LoadDir(dir string, now func() time.Time) (*Authority, error) {
 	return Load(filepath.Join(dir, AuthorityCertFile), filepath.Join(dir, authorityKeyFile), now)
+}
+
+// maxFile bounds a file of an authority in bytes.
+const maxFile = 64 << 10
+
+// Export reads the files of the authority in a directory, by their names, the key among them.
+func Export(dir string) (map[string][]byte, error) {
+	out := map[string][]byte{}
+	for _, name := range []string{AuthorityCertFile, authorityKeyFile} {
+		f, err := os.Open(filepath.Join(dir, name))
+		if err != nil {
+			return nil, err
+		}
+		data, err := io.ReadAll(io.LimitReader(f, maxFile))
+		if err := errors.Join(err, f.Close()); err != nil {
+			return nil, err
+		}
+		out[name] = data
+	}
+	return out, nil
+}
+
+// Place puts the files of an authority into a directory without one, in the order of LoadOrCreate. The error
+// is os.ErrExist when the directory has another one.
+func Place(dir string, files map[string][]byte) error {
+	had, err := os.ReadFile(filepath.Join(dir, AuthorityCertFile))
+	switch {
+	case err == nil && bytes.Equal(had, files[AuthorityCertFile]):
+		return nil
+	case err == nil:
+		return os.ErrExist
+	case !errors.Is(err, os.ErrNotExist):
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if err := atomicfile.Write(filepath.Join(dir, authorityKeyFile), files[authorityKeyFile], 0o600); err != nil {
+		return err
+	}
+	return atomicfile.Write(filepath.Join(dir, AuthorityCertFile), files[AuthorityCertFile], 0o644)
 }
 
 // Derive makes a secret of 32 bytes for a purpose from the authority's key: every process with the

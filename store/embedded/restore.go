@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/oscarfed/oscarfed/internal/atomicfile"
+	"github.com/oscarfed/oscarfed/internal/backupfile"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/internal/etcdlog"
 )
@@ -28,11 +30,14 @@ var ErrNotEmpty = errors.New("there is a database already")
 
 // RestoreConfig says what becomes of a backup.
 type RestoreConfig struct {
-	// Backup is the file.
+	// Backup is the file, or a bare snapshot of etcd.
 	Backup string
 	// Dir is where the data of the new member goes: Config.Dir of its server. It
 	// must be absent or hold no database.
 	Dir string
+	// Aside, when set, is where a database that is in Dir is moved, instead of the error ErrNotEmpty.
+	// It must not be there.
+	Aside string
 	// KeepRevisions lets the store go back to the revisions of the backup. Clients then take new
 	// revisions for those that they have seen; it is for trying what happens after such a restore.
 	KeepRevisions bool
@@ -64,25 +69,27 @@ func Restore(cfg RestoreConfig) (out Restored, err error) {
 		return out, err
 	}
 	defer release()
-	if err := vacant(cfg.Dir); err != nil {
-		return out, err
+	occupied := vacant(cfg.Dir)
+	if occupied != nil && (cfg.Aside == "" || !errors.Is(occupied, ErrNotEmpty)) {
+		return out, occupied
 	}
-	if err := store.CheckBackup(cfg.Backup); err != nil {
-		return out, err
-	}
-	manager := snapshot.NewV3(etcdlog.New(cfg.Logger.With("component", "etcd"), zapcore.WarnLevel, nil))
-	status, err := manager.Status(cfg.Backup)
-	if err != nil {
-		return out, fmt.Errorf("%s is no database of etcd: %w", cfg.Backup, err)
-	}
-	work, err := os.MkdirTemp(filepath.Dir(cfg.Dir), ".restore-*") // mode 0700
+	work, err := workFor(cfg.Dir)
 	if err != nil {
 		return out, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	database := filepath.Join(work, "snapshot")
+	if err := extract(cfg.Backup, database); err != nil {
+		return out, err
+	}
+	manager := snapshot.NewV3(etcdlog.New(cfg.Logger.With("component", "etcd"), zapcore.WarnLevel, nil))
+	status, err := manager.Status(database)
+	if err != nil {
+		return out, fmt.Errorf("%s is no database of etcd: %w", cfg.Backup, err)
+	}
 	made := filepath.Join(work, "etcd")
 	restore := snapshot.RestoreConfig{
-		SnapshotPath: cfg.Backup, Name: aloneName, OutputDataDir: made,
+		SnapshotPath: database, Name: aloneName, OutputDataDir: made,
 		PeerURLs: []string{alonePeer}, InitialCluster: aloneName + "=" + alonePeer, InitialClusterToken: "oscarfed-restored",
 	}
 	if !cfg.KeepRevisions {
@@ -96,13 +103,55 @@ func Restore(cfg RestoreConfig) (out Restored, err error) {
 			return out, err
 		}
 	}
-	if err := os.RemoveAll(cfg.Dir); err != nil { // vacant: at most a lock and a socket
+	if occupied != nil {
+		err = os.Rename(cfg.Dir, cfg.Aside)
+	} else {
+		err = os.RemoveAll(cfg.Dir) // at most a lock and a socket
+	}
+	if err != nil {
 		return out, err
 	}
 	if err := os.Rename(made, cfg.Dir); err != nil {
 		return out, err
 	}
 	return Restored{Revision: status.Revision, Keys: status.TotalKey}, atomicfile.SyncDir(filepath.Dir(cfg.Dir))
+}
+
+// workFor makes a folder beside a data directory to restore it in. The restore has the lock: what is
+// there already was left by restores that were killed, and can be as large as the database.
+func workFor(dir string) (string, error) {
+	parent, pattern := filepath.Dir(dir), ".restore-"+filepath.Base(dir)+"-*"
+	left, err := filepath.Glob(filepath.Join(parent, pattern))
+	if err != nil {
+		return "", err
+	}
+	for _, path := range left {
+		if err := os.RemoveAll(path); err != nil {
+			return "", err
+		}
+	}
+	return os.MkdirTemp(parent, pattern) // mode 0700
+}
+
+// extract takes the database out of a backup, and checks that it is whole.
+func extract(backup, to string) (err error) {
+	b, err := backupfile.Open(backup)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, b.Database)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("the database of %s: %w", backup, err)
+	}
+	if err := store.CheckBackup(to); err != nil {
+		return fmt.Errorf("%s: %w", backup, err)
+	}
+	return nil
 }
 
 // prepare lets the caller work on what was restored while no other process can. A store that was

@@ -17,7 +17,7 @@ func TestABackupLargerThanTheDefaultQuotaIsPrepared(t *testing.T) {
 	server, _ := start(t, embedded.Config{})
 	st := storetest.Open(t, store.Config{Endpoints: []string{server.Endpoint()}})
 	file := filepath.Join(t.TempDir(), "backup")
-	if _, err := st.Backup(t.Context(), file); err != nil {
+	if err := storetest.Snapshot(t.Context(), st, file); err != nil {
 		t.Fatal(err)
 	}
 	var quota int64

@@ -15,6 +15,7 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/storetest"
 	"github.com/oscarfed/oscarfed/test/invariants"
 	"github.com/oscarfed/oscarfed/test/linear"
 	"github.com/oscarfed/oscarfed/test/world"
@@ -77,7 +78,7 @@ func (p *player) backUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
 	defer cancel()
 	file, began := filepath.Join(p.t.TempDir(), "backup.db"), time.Now()
-	if _, err := p.w.Store.Backup(ctx, file); err == nil {
+	if err := storetest.Snapshot(ctx, p.w.Store, file); err == nil {
 		p.restore.file, p.restore.began = file, began
 	}
 }

@@ -16,7 +16,7 @@ import (
 func (w *World) Backup() string {
 	w.T.Helper()
 	path := filepath.Join(w.T.TempDir(), "backup.db")
-	if _, err := w.Store.Backup(w.T.Context(), path); err != nil {
+	if err := storetest.Snapshot(w.T.Context(), w.Store, path); err != nil {
 		w.T.Fatal(err)
 	}
 	return path

@@ -106,7 +106,7 @@ func TestAServerGoesBackToABackup(t *testing.T) {
 		s, a, c, st := server(t, embedded.Config{})
 		put(t, st, "/t/kept", 1)
 		file := filepath.Join(t.TempDir(), "backup")
-		if _, err := st.Backup(t.Context(), file); err != nil {
+		if err := storetest.Snapshot(t.Context(), st, file); err != nil {
 			t.Fatal(err)
 		}
 		put(t, st, "/t/lost", 1)
