@@ -8,7 +8,8 @@ case "${1:-}" in
   # Without service discovery: promtool is here for rules.
   promtool) mod=tools/prometheus.mod module=github.com/prometheus/prometheus package=github.com/prometheus/prometheus/cmd/promtool tags=remove_all_sd ;;
   ko) mod=tools/ko.mod module=github.com/google/ko package=github.com/google/ko tags= ;;
-  *) echo "usage: tools/tool.sh helm | promtool | ko" >&2; exit 2 ;;
+  coredns) mod=tools/coredns.mod module=github.com/coredns/coredns package=github.com/coredns/coredns tags= ;;
+  *) echo "usage: tools/tool.sh helm | promtool | ko | coredns" >&2; exit 2 ;;
 esac
 version=$(awk -v m="$module" '$1 == m { print $2 }' "$mod")
 tool=$PWD/build/tools/$1-$version

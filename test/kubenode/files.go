@@ -54,7 +54,7 @@ authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {c
 authorization: {mode: Webhook}
 tlsCertFile: DIR/server.crt
 tlsPrivateKeyFile: DIR/server.key
-clusterDNS: [` + dnsAddress + `]
+clusterDNS: [` + nodeAddress + `]
 clusterDomain: cluster.local
 resolvConf: DIR/resolv.conf
 volumePluginDir: DIR/volume-plugins
@@ -90,6 +90,15 @@ conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeou
     bin_dir = "/usr/lib/cni"
     conf_dir = "DIR/cni"
 `
+	// It reads what Services there are as the administrator.
+	corefile = `.:53 {
+  bind ` + nodeAddress + `
+  errors
+  kubernetes cluster.local {
+    kubeconfig DIR/admin.conf node
+  }
+}
+`
 	cni = `{"cniVersion": "1.0.0", "name": "pods", "plugins": [
   {"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": true, "hairpinMode": true,
    "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.244.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
@@ -107,9 +116,10 @@ func writeConfigs(dir string, k *keys) error {
 		{"kubelet.conf", kubeconfig, k.kubelet.Token},
 		{"kubelet.yaml", kubelet, ""},
 		{"proxy.yaml", proxy, ""},
+		{"Corefile", corefile, ""},
 		{"containerd.toml", containerd, ""},
 		{"cni/10-bridge.conflist", cni, ""},
-		{"resolv.conf", "nameserver " + dnsAddress + "\n", ""},
+		{"resolv.conf", "nameserver " + nodeAddress + "\n", ""},
 	} {
 		text := strings.NewReplacer("DIR", dir, "TOKEN", f.token).Replace(f.text)
 		if err := os.WriteFile(filepath.Join(dir, f.name), []byte(text), 0o600); err != nil {

@@ -158,6 +158,7 @@ func (n *node) kubernetes(ctx context.Context, etcd string, k *keys) error {
 			"--node-ip=" + nodeAddress, "--hostname-override=" + nodeName,
 		},
 		{filepath.Join(n.node, "kube-proxy"), "--config=" + filepath.Join(n.dir, "proxy.yaml")},
+		{filepath.Join(n.node, "coredns"), "-conf", filepath.Join(n.dir, "Corefile")},
 	} {
 		if err := n.program(p[0], p[1:]...); err != nil {
 			return err

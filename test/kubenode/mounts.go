@@ -17,7 +17,6 @@ import (
 const (
 	nodeName    = "node1"
 	nodeAddress = "10.99.0.1"
-	dnsAddress  = "10.96.0.10"
 )
 
 // isolate mounts what containers need, and gives the node a network. From then on the node writes
