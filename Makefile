@@ -79,11 +79,13 @@ kube-node: node-programs ## start a real Kubernetes node in namespaces, run a po
 	@$(BUILD)/kubenode -kube $(KUBE) -node $(NODE) -- $(COMMAND)
 
 e2e-kube: node-programs images ## the control plane's chart and images on such a node; E2E_KUBE=auto skips where a machine refuses
+	@CGO_ENABLED=0 $(GO) build -o $(BUILD)/age-keygen filippo.io/age/cmd/age-keygen
 	@helm=$$(tools/tool.sh helm); arch=$$($(GO) env GOARCH); $(BUILD)/kubenode -kube $(KUBE) -node $(NODE) -- \
-		test/e2ekube/run.sh "$(CURDIR)/$(BUILD)/images/oscarfed-$(or $(RELEASE),devel)-linux-$$arch.tar" "$$helm"
+		test/e2ekube/run.sh "$(CURDIR)/$(BUILD)/images/oscarfed-$(or $(RELEASE),devel)-linux-$$arch.tar" "$$helm" "$(CURDIR)/$(BUILD)/age-keygen"
 
 node-programs: kube $(NODE)/built
 	@tools/kubenode.sh
+	@ln -sf "$$(tools/tool.sh coredns)" $(NODE)/coredns
 	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BUILD)/kubenode ./test/kubenode
 	@CGO_ENABLED=0 $(GO) build -buildvcs=false -ldflags '-s -w' -o $(NODE)/pause ./test/kubenode/pause
 

@@ -59,6 +59,13 @@ func TestTheDaemonsTakeTheirConfiguration(t *testing.T) {
 					t.Errorf("%s: %s: %v", m.values, args[0], err)
 				}
 				checkBackup(t, m, w, cfg)
+			case "restore":
+				// The file is in a volume that is not here.
+				args[1] = os.DevNull
+				cfg, err := boot.Load[boot.Restore]("oscarfed restore", "", args[1:], io.Discard)
+				if err != nil || args[0] != "restore" || !cfg.Replace || cfg.RecoveryIdentity == "" {
+					t.Errorf("%s: %s: %+v, %v", m.values, args[0], cfg, err)
+				}
 			default:
 				t.Errorf("%s: container %q is not known here", m.values, c.Name)
 			}
@@ -286,6 +293,9 @@ func TestRefusedValues(t *testing.T) {
 		{"oscarfed-embedded", "etcd.quotaBytes=1", "quotaBytes"},
 		{"oscarfed-embedded", "backup.claim=", "backup.claim"},
 		{"oscarfed-embedded", "backup.schedule=now", "schedule"},
+		{"oscarfed-embedded", "backup.recoveryRecipients={AGE-SECRET-KEY-1}", "recoveryRecipients"},
+		{"oscarfed-embedded", "restore.enabled=true", "restore.claim"},
+		{"oscarfed-external", "restore.enabled=true,restore.claim=x", "for an embedded etcd"},
 		{"oscarfed-external", "etcd.endpoints=null", "etcd.endpoints is empty"},
 		{"oscarfed-external", "etcd.endpoints={http://etcd.example.org:2379}", "endpoints"},
 		{"oscarfed-external", "etcd.clientSecret=", "etcd.clientSecret"},

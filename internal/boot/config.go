@@ -62,6 +62,7 @@ type ControlPlane struct {
 	Etcd       `embed:""`
 	Users      `embed:""`
 	EtcdListen string        `default:"127.0.0.1:2379" placeholder:"ADDRESS" help:"Where the embedded etcd listens for clients; beyond loopback by TLS, and only for users. Used without --etcd-endpoints."`
+	EtcdNames  []string      `name:"etcd-names" sep:"," placeholder:"NAME" help:"Names that the certificate of the embedded etcd is for, besides those in --etcd-advertise: others than syncers reach it by them."`
 	EtcdAuth   bool          `help:"Let the embedded etcd ask who is calling on loopback, too: TLS, a client certificate for everybody, and rights for each."`
 	EtcdQuota  int64         `default:"4294967296" placeholder:"BYTES" help:"Size limit of the embedded etcd."`
 	DataDir    string        `default:"/var/lib/oscarfed" placeholder:"DIR" help:"Data of the embedded etcd, and the identity unless it has a file of its own."`

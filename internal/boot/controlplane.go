@@ -290,6 +290,7 @@ func startEtcd(ctx context.Context, cfg ControlPlane, now func() time.Time, regi
 	}
 	return embeddedEtcd{
 		dataDir: cfg.DataDir, auth: cfg.EtcdAuth, log: log,
+		names:  cfg.EtcdNames,
 		server: embedded.Config{ListenClient: cfg.EtcdListen, AdvertiseClient: cfg.Advertise, Quota: cfg.EtcdQuota, Retention: cfg.Retention},
 	}.start(ctx, registry)
 }

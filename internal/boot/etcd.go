@@ -43,6 +43,8 @@ type etcd struct {
 type embeddedEtcd struct {
 	dataDir string
 	server  embedded.Config
+	// names are what its certificate is for besides what syncers are told.
+	names []string
 	// auth asks for TLS and users on loopback, too.
 	auth bool
 	log  *slog.Logger
@@ -66,7 +68,7 @@ func (e embeddedEtcd) start(ctx context.Context, registry prometheus.Registerer)
 			return nil, fmt.Errorf("etcd: %w", err)
 		}
 		out.certificate, err = authority.Server(pki.ServerConfig{
-			File: filepath.Join(pkiDir(e.dataDir), "server.pem"), Hosts: serverHosts(cfg), Life: serverLife, Logger: e.log,
+			File: filepath.Join(pkiDir(e.dataDir), "server.pem"), Hosts: serverHosts(cfg, e.names), Life: serverLife, Logger: e.log,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("etcd: %w", err)
@@ -162,9 +164,9 @@ func (e *etcd) close() {
 }
 
 // serverHosts are the names that the server's certificate is for: those that others
-// are told, and this machine's own.
-func serverHosts(cfg embedded.Config) []string {
-	out := []string{"127.0.0.1", "::1", "localhost"}
+// are told, those that are given, and this machine's own.
+func serverHosts(cfg embedded.Config, names []string) []string {
+	out := append([]string{"127.0.0.1", "::1", "localhost"}, names...)
 	if host, _, err := net.SplitHostPort(cfg.ListenClient); err == nil && !anyAddress(host) {
 		out = append(out, host)
 	}
@@ -228,6 +230,11 @@ func clusterOf(user string) string {
 // dialStore connects to etcd. An etcd that is away is asked again for as long as
 // readyTimeout: a daemon often starts in the very outage that ended it.
 func dialStore(ctx context.Context, cfg store.Config) (*store.Store, error) {
+	if cfg.OnDistrust == nil {
+		cfg.OnDistrust = func(err error) {
+			cfg.Logger.Error("this process and etcd do not trust each other's certificates", "error", err, "endpoints", cfg.Endpoints)
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	for {

@@ -137,12 +137,12 @@ func TestOnlyRootIsLetInWhileAuthenticationIsOff(t *testing.T) {
 
 func TestServerHosts(t *testing.T) {
 	for listen, want := range map[string][]string{
-		"127.0.0.1:2379": {"127.0.0.1", "::1", "etcd.example.org", "localhost"},
-		"0.0.0.0:2379":   {"127.0.0.1", "::1", "etcd.example.org", "localhost"},
-		"[::]:2379":      {"127.0.0.1", "::1", "etcd.example.org", "localhost"},
-		"10.0.0.7:2379":  {"10.0.0.7", "127.0.0.1", "::1", "etcd.example.org", "localhost"},
+		"127.0.0.1:2379": {"127.0.0.1", "::1", "etcd.example.org", "etcd.inside.svc", "localhost"},
+		"0.0.0.0:2379":   {"127.0.0.1", "::1", "etcd.example.org", "etcd.inside.svc", "localhost"},
+		"[::]:2379":      {"127.0.0.1", "::1", "etcd.example.org", "etcd.inside.svc", "localhost"},
+		"10.0.0.7:2379":  {"10.0.0.7", "127.0.0.1", "::1", "etcd.example.org", "etcd.inside.svc", "localhost"},
 	} {
-		got := serverHosts(embedded.Config{ListenClient: listen, AdvertiseClient: []string{"https://etcd.example.org:2379"}})
+		got := serverHosts(embedded.Config{ListenClient: listen, AdvertiseClient: []string{"https://etcd.example.org:2379"}}, []string{"etcd.inside.svc"})
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %v", listen, got)
 		}

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# run.sh IMAGES HELM: the control plane's chart on a real node, whose kubectl is in the PATH, in a namespace that
+# run.sh IMAGES HELM KEYGEN: the control plane's chart on a real node, whose kubectl is in the PATH, in a namespace that
 # enforces the restricted pod security standard: install, ready, answers; its pod is killed, and its data is there
-# after it; upgrade, rollback, drain, uninstall, which keeps the data. Every step has a limit; the first that fails
-# ends the run.
+# after it; upgrade, rollback, drain; backup, loss of the volume and restore; uninstall, which keeps the data. Every
+# step has a limit; the first that fails ends the run. KEYGEN makes an age key.
 set -Eeuo pipefail
-images=$1 helm=$2
+images=$1 helm=$2 keygen=$3
 charts=$(cd "$(dirname "$0")/../../deploy/helm" && pwd)
 
 namespace=oscarfed release=oscarfed name=oscarfed limit=300s
@@ -12,10 +12,25 @@ k() { kubectl --namespace="$namespace" "$@"; }
 say() { printf '%5d s  %s\n' "$SECONDS" "$*"; }
 
 # What a failed step leaves is shown: the node goes with it.
-trap 'k get pods,events; k logs statefulset/$name --tail=40 || true' ERR
+trap '{ k get pods,persistentvolumeclaims,events; k logs statefulset/$name --tail=40; } >&2 || true' ERR
 
-# A local volume: fsGroup works with it, as it does with what a cloud gives. The node's /var/lib goes with the node.
-mkdir -p /var/lib/volume
+# Local volumes: fsGroup works with them, as it does with what a cloud gives. The node's /var/lib goes with the node.
+mkdir -p /var/lib/volume /var/lib/backups
+volume() {
+  kubectl apply -f - >/dev/null <<YAML
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: $1}
+spec:
+  capacity: {storage: $2}
+  accessModes: [ReadWriteOnce]
+  persistentVolumeReclaimPolicy: Retain
+  storageClassName: local
+  local: {path: /var/lib/$1}
+  nodeAffinity:
+    required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node1]}]}]}
+YAML
+}
 kubectl apply -f - >/dev/null <<'YAML'
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
@@ -24,20 +39,16 @@ provisioner: kubernetes.io/no-provisioner
 volumeBindingMode: WaitForFirstConsumer
 ---
 apiVersion: v1
-kind: PersistentVolume
-metadata: {name: volume}
-spec:
-  capacity: {storage: 20Gi}
-  accessModes: [ReadWriteOnce]
-  storageClassName: local
-  local: {path: /var/lib/volume}
-  nodeAffinity:
-    required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node1]}]}]}
----
-apiVersion: v1
 kind: Namespace
 metadata: {name: oscarfed, labels: {pod-security.kubernetes.io/enforce: restricted}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: backups, namespace: oscarfed}
+spec: {accessModes: [ReadWriteOnce], storageClassName: local, resources: {requests: {storage: 1Gi}}}
 YAML
+volume volume 20Gi
+volume backups 1Gi
 ctr images import "$images" >/dev/null
 say "images imported"
 
@@ -86,6 +97,50 @@ kubectl uncordon node1 >/dev/null
 k rollout status "statefulset/$name" --timeout=$limit >/dev/null
 kept
 say "drained and back"
+
+key=$(mktemp) && rm "$key" && "$keygen" -o "$key" 2>/dev/null
+k create secret generic oscarfed-recovery --from-file=recovery.age="$key" >/dev/null
+install+=(--set backup.enabled=true --set backup.claim=backups
+  --set "backup.recoveryRecipients={$(sed -n 's/^# public key: //p' "$key")}")
+rm "$key"
+"${install[@]}" >/dev/null
+k rollout status "statefulset/$name" --timeout=$limit >/dev/null
+k create job --from="cronjob/$name-backup" backup >/dev/null
+# A job that succeeded is deleted at once; the file appears whole.
+timeout "$limit" bash -c 'until [ -e /var/lib/backups/oscarfed ]; do sleep 0.2; done'
+k wait job/backup --for=delete --timeout=$limit >/dev/null
+say "backed up"
+
+# A cluster that is registered after the backup is not in it.
+api POST /system/clusters '{"cluster_id":"later","endpoint":"https://later.example.org"}' >/dev/null
+authority=$(sha256sum </var/lib/volume/data/pki/ca.crt)
+lose() {
+  k scale "statefulset/$name" --replicas=0 >/dev/null
+  k wait pod "$name-0" --for=delete --timeout=$limit >/dev/null
+  k delete persistentvolumeclaim "data-$name-0" --wait --timeout=$limit >/dev/null
+  kubectl delete persistentvolume volume --wait --timeout=$limit >/dev/null
+  rm -rf /var/lib/volume && mkdir /var/lib/volume
+  volume volume 20Gi
+}
+restore() {
+  "${install[@]}" --set restore.enabled=true --set restore.claim=backups --set restore.identity.secret.name=oscarfed-recovery >/dev/null
+  k wait job --selector=app.kubernetes.io/component=restore --for=condition=Complete --timeout=$limit >/dev/null
+  "${install[@]}" >/dev/null
+  k rollout status "statefulset/$name" --timeout=$limit >/dev/null
+  kept
+  if api GET /system/clusters | grep -q '"cluster_id":"later"'; then
+    echo "the store is not that of the backup"
+    exit 1
+  fi
+}
+lose
+restore
+[ "$(sha256sum </var/lib/volume/data/pki/ca.crt)" = "$authority" ] || { echo "clusters would have to join again"; exit 1; }
+say "lost its volume, and restored"
+# The same upgrade while the control plane runs: it is stopped first, and what it had is moved aside.
+restore
+ls -d /var/lib/volume/data/etcd.before-* >/dev/null
+say "restored once more"
 
 "$helm" uninstall "$release" --namespace="$namespace" --wait --timeout 5m >/dev/null
 k get persistentvolumeclaim "data-$name-0" >/dev/null

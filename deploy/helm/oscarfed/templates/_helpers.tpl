@@ -31,6 +31,12 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: backup
 {{- end -}}
 
+{{- define "oscarfed.restoreSelector" -}}
+app.kubernetes.io/name: oscarfed
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: restore
+{{- end -}}
+
 {{/* (dict "image" ... "version" ...): the name of an image. */}}
 {{- define "oscarfed.image" -}}
 {{- if .image.digest -}}
@@ -93,6 +99,12 @@ https://{{ $name }}-{{ $i }}.{{ $name }}.{{ $.Release.Namespace }}.svc:2379
 {{- end -}}
 {{- if and $v.backup.enabled (not $v.backup.claim) -}}
 {{- fail "backup.claim is missing: the PersistentVolumeClaim that backups go to" -}}
+{{- end -}}
+{{- if and $v.restore.enabled (not $v.restore.claim) -}}
+{{- fail "restore.claim is missing: the PersistentVolumeClaim with the backup" -}}
+{{- end -}}
+{{- if and $v.restore.enabled (ne $v.etcd.mode "embedded") -}}
+{{- fail "restore is for an embedded etcd: docs/operations.md says how the members of another one are restored" -}}
 {{- end -}}
 {{- if and $v.api.ingress.enabled (not $v.api.ingress.host) -}}
 {{- fail "api.ingress.host is missing" -}}
