@@ -28,22 +28,21 @@ func Syncer(cluster, uid string) string { return cluster + "." + uid }
 // its own steps: the guard ends root's connections when authentication is switched on.
 type Admin struct {
 	store *store.Store
-	auth  clientv3.Auth
 	// tell, when set, is told of each step instead of its being taken.
 	tell func(step string)
 }
 
 // New makes an Admin of a store that was opened with root's certificate.
-func New(s *store.Store) *Admin { return &Admin{store: s, auth: s.Auth()} }
+func New(s *store.Store) *Admin { return &Admin{store: s} }
 
 // DryRun makes an Admin that changes nothing and tells what it would do.
 func DryRun(s *store.Store, tell func(step string)) *Admin {
-	return &Admin{store: s, auth: s.Auth(), tell: tell}
+	return &Admin{store: s, tell: tell}
 }
 
 // Enabled says whether etcd's authentication is on.
 func (a *Admin) Enabled(ctx context.Context) (bool, error) {
-	resp, err := store.Repeat(ctx, a.store, a.auth.AuthStatus)
+	resp, err := store.Repeat(ctx, a.store, a.store.Auth().AuthStatus)
 	if err != nil {
 		return false, fmt.Errorf("etcd authentication: %w", err)
 	}
@@ -69,7 +68,7 @@ func (a *Admin) SetUp(ctx context.Context) error {
 		return err
 	}
 	return a.step("switch authentication on", func() error {
-		_, err := store.Repeat(ctx, a.store, a.auth.AuthEnable)
+		_, err := store.Repeat(ctx, a.store, a.store.Auth().AuthEnable)
 		return err
 	})
 }
@@ -95,7 +94,7 @@ func (a *Admin) Revoke(ctx context.Context, cluster, uid string) error {
 	name := Syncer(cluster, uid)
 	err := a.step("delete user "+name, func() error {
 		_, err := store.Repeat(ctx, a.store, func(ctx context.Context) (*clientv3.AuthUserDeleteResponse, error) {
-			return a.auth.UserDelete(ctx, name)
+			return a.store.Auth().UserDelete(ctx, name)
 		})
 		return err
 	}, rpctypes.ErrUserNotFound)
@@ -104,7 +103,7 @@ func (a *Admin) Revoke(ctx context.Context, cluster, uid string) error {
 	}
 	return a.step("delete role "+name, func() error {
 		_, err := store.Repeat(ctx, a.store, func(ctx context.Context) (*clientv3.AuthRoleDeleteResponse, error) {
-			return a.auth.RoleDelete(ctx, name)
+			return a.store.Auth().RoleDelete(ctx, name)
 		})
 		return err
 	}, rpctypes.ErrRoleNotFound)
@@ -119,7 +118,7 @@ func (a *Admin) Retire(ctx context.Context, cluster, uid string) error {
 
 // Users lists all users.
 func (a *Admin) Users(ctx context.Context) ([]string, error) {
-	resp, err := store.Repeat(ctx, a.store, a.auth.UserList)
+	resp, err := store.Repeat(ctx, a.store, a.store.Auth().UserList)
 	if err != nil {
 		return nil, fmt.Errorf("list etcd users: %w", err)
 	}
@@ -166,12 +165,16 @@ func (a *Admin) step(what string, do func() error, done ...error) error {
 // role makes a role with exactly these rights. What is as it should be is not
 // written again: every change makes etcd rebuild the rights of all users.
 func (a *Admin) role(ctx context.Context, name string, grants ...grant) error {
-	present, err := store.Repeat(ctx, a.store, func(ctx context.Context) (*clientv3.AuthRoleGetResponse, error) { return a.auth.RoleGet(ctx, name) })
+	present, err := store.Repeat(ctx, a.store, func(ctx context.Context) (*clientv3.AuthRoleGetResponse, error) {
+		return a.store.Auth().RoleGet(ctx, name)
+	})
 	switch {
 	case errors.Is(err, rpctypes.ErrRoleNotFound):
 		present = &clientv3.AuthRoleGetResponse{}
 		err := a.step("add role "+name, func() error {
-			_, err := store.Repeat(ctx, a.store, func(ctx context.Context) (*clientv3.AuthRoleAddResponse, error) { return a.auth.RoleAdd(ctx, name) })
+			_, err := store.Repeat(ctx, a.store, func(ctx context.Context) (*clientv3.AuthRoleAddResponse, error) {
+				return a.store.Auth().RoleAdd(ctx, name)
+			})
 			return err
 		}, rpctypes.ErrRoleAlreadyExist)
 		if err != nil {
@@ -193,7 +196,7 @@ func (a *Admin) role(ctx context.Context, name string, grants ...grant) error {
 		}
 		err := a.step(fmt.Sprintf("take from role %s: %s", name, g), func() error {
 			_, err := store.Repeat(ctx, a.store, func(ctx context.Context) (*clientv3.AuthRoleRevokePermissionResponse, error) {
-				return a.auth.RoleRevokePermission(ctx, name, g.key, g.end)
+				return a.store.Auth().RoleRevokePermission(ctx, name, g.key, g.end)
 			})
 			return err
 		}, rpctypes.ErrPermissionNotGranted)
@@ -207,7 +210,7 @@ func (a *Admin) role(ctx context.Context, name string, grants ...grant) error {
 		}
 		err := a.step(fmt.Sprintf("give to role %s: %s", name, g), func() error {
 			_, err := store.Repeat(ctx, a.store, func(ctx context.Context) (*clientv3.AuthRoleGrantPermissionResponse, error) {
-				return a.auth.RoleGrantPermission(ctx, name, g.key, g.end, g.kind)
+				return a.store.Auth().RoleGrantPermission(ctx, name, g.key, g.end, g.kind)
 			})
 			return err
 		})
@@ -232,12 +235,14 @@ func (g grant) String() string {
 
 // user makes a user without a password, with one role.
 func (a *Admin) user(ctx context.Context, name, role string) error {
-	present, err := store.Repeat(ctx, a.store, func(ctx context.Context) (*clientv3.AuthUserGetResponse, error) { return a.auth.UserGet(ctx, name) })
+	present, err := store.Repeat(ctx, a.store, func(ctx context.Context) (*clientv3.AuthUserGetResponse, error) {
+		return a.store.Auth().UserGet(ctx, name)
+	})
 	switch {
 	case errors.Is(err, rpctypes.ErrUserNotFound):
 		err := a.step("add user "+name, func() error {
 			_, err := store.Repeat(ctx, a.store, func(ctx context.Context) (*clientv3.AuthUserAddResponse, error) {
-				return a.auth.UserAddWithOptions(ctx, name, "", &clientv3.UserAddOptions{NoPassword: true})
+				return a.store.Auth().UserAddWithOptions(ctx, name, "", &clientv3.UserAddOptions{NoPassword: true})
 			})
 			return err
 		}, rpctypes.ErrUserAlreadyExist)
@@ -251,7 +256,7 @@ func (a *Admin) user(ctx context.Context, name, role string) error {
 	}
 	return a.step(fmt.Sprintf("give user %s the role %s", name, role), func() error {
 		_, err := store.Repeat(ctx, a.store, func(ctx context.Context) (*clientv3.AuthUserGrantRoleResponse, error) {
-			return a.auth.UserGrantRole(ctx, name, role)
+			return a.store.Auth().UserGrantRole(ctx, name, role)
 		})
 		return err
 	})

@@ -58,7 +58,7 @@ func (a *Admin) Keep(ctx context.Context, want func(context.Context) (Wanted, er
 	if err != nil {
 		return err
 	}
-	roles, err := store.Repeat(ctx, a.store, func(ctx context.Context) (*clientv3.AuthRoleListResponse, error) { return a.auth.RoleList(ctx) })
+	roles, err := store.Repeat(ctx, a.store, func(ctx context.Context) (*clientv3.AuthRoleListResponse, error) { return a.store.Auth().RoleList(ctx) })
 	if err != nil {
 		return fmt.Errorf("list etcd roles: %w", err)
 	}
