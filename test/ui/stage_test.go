@@ -27,6 +27,8 @@ type stage struct {
 	audit       []v1.AuditEntry
 	revision    int64
 	streams     map[*scene]bool
+	// subject is who does things, and named ends the names of buckets and objects.
+	subject, named string
 }
 
 // scene is one stream: what is told to it after the first state.
@@ -42,7 +44,7 @@ const longName = "a-service-whose-name-is-as-long-as-any-name-may-be-at-all-0000
 // newStage makes so many clusters, federations, members of the first federation, events and
 // entries of the audit, and so many jobs.
 func newStage(things, jobs int) *stage {
-	s := &stage{streams: map[*scene]bool{}, revision: 1}
+	s := &stage{streams: map[*scene]bool{}, revision: 1, subject: "62bb11b4c9a1f0e2d7@science.example"}
 	now := time.Now()
 	ago := func(i int) v1.Time {
 		return v1.Time{Time: now.Add(-time.Duration(i) * time.Minute).UTC().Truncate(time.Millisecond)}
@@ -90,7 +92,7 @@ func newStage(things, jobs int) *stage {
 	for i := range things {
 		s.events = append(s.events, s.event(i))
 		s.audit = append(s.audit, v1.AuditEntry{
-			ID: fmt.Sprintf("%05d", things-i), At: ago(i), By: []string{"62bb11b4c9a1f0e2d7@science.example", "cluster_admin", ""}[i%3], Action: "set_cluster_state",
+			ID: fmt.Sprintf("%05d", things-i), At: ago(i), By: []string{s.subject, "cluster_admin", ""}[i%3], Action: "set_cluster_state",
 			Outcome: []string{"done", "accepted", "refused", "rolled_back"}[i%4], Federation: fmt.Sprintf("f%03d", i), GroupID: fmt.Sprintf("service-%03d", i), Detail: strings.Repeat("a sentence that is rather long, ", i%4),
 		})
 	}
@@ -130,7 +132,7 @@ const triedID = "0199d0a1-7c00-7000-8000-000000000000"
 
 func (s *stage) tried() v1.Job {
 	j := s.job(0)
-	j.Owner, j.Reason, j.Message = "62bb11b4c9a1f0e2d7@science.example", "TooManyAttempts", "no member took it"
+	j.Owner, j.Reason, j.Message = s.subject, "TooManyAttempts", "no member took it"
 	j.State, j.Attempt = "parked", len(s.clusters)
 	for i, r := range s.federations[0].Replicas {
 		j.Attempts = append(j.Attempts, v1.JobAttempt{
@@ -167,7 +169,7 @@ func (s *stage) usage() v1.Usage {
 	u := v1.Usage{BudgetBytes: 64 << 20, Accounts: []v1.AccountUsage{}}
 	for i := range s.clusters {
 		left := int64(64-i%64) << 20
-		u.Accounts = append(u.Accounts, v1.AccountUsage{Subject: fmt.Sprintf("62bb11b4c9a1f0e2d7%03d@science.example", i), UsedBytes: int64(i%64) << 20, LeftBytes: &left, JobBytes: int64(i) << 10})
+		u.Accounts = append(u.Accounts, v1.AccountUsage{Subject: fmt.Sprint(s.subject, i), UsedBytes: int64(i%64) << 20, LeftBytes: &left, JobBytes: int64(i) << 10})
 	}
 	return u
 }
@@ -176,7 +178,7 @@ func (s *stage) generations() []v1.Generation {
 	out := []v1.Generation{}
 	for i := len(s.clusters); i > 0; i-- {
 		out = append(out, v1.Generation{
-			Generation: int64(i), By: "62bb11b4c9a1f0e2d7@science.example", RequestID: "r", ChangedAt: s.federations[0].CreatedAt,
+			Generation: int64(i), By: s.subject, RequestID: "r", ChangedAt: s.federations[0].CreatedAt,
 			Service: fmt.Appendf(nil, `{"name":"service-000","image":"ghcr.io/grycap/imagemagick:%d","script":"#!/bin/sh\n"}`, i),
 		})
 	}
@@ -186,7 +188,11 @@ func (s *stage) generations() []v1.Generation {
 func (s *stage) buckets() []v1.Bucket {
 	out := []v1.Bucket{}
 	for i, c := range s.clusters {
-		out = append(out, v1.Bucket{Name: fmt.Sprintf("bucket-%03d", i), Visibility: "private", AllowedUsers: []string{}, Owner: "62bb11b4c9a1f0e2d7@science.example", ClusterID: c.ClusterID})
+		name := fmt.Sprintf("bucket-%03d", i)
+		if i > 0 { // the first one is visited
+			name += s.named
+		}
+		out = append(out, v1.Bucket{Name: name, Visibility: "private", AllowedUsers: []string{}, Owner: s.subject, ClusterID: c.ClusterID})
 	}
 	return out
 }
@@ -194,7 +200,7 @@ func (s *stage) buckets() []v1.Bucket {
 func (s *stage) bucket() v1.Bucket {
 	b := s.buckets()[0]
 	for i := range s.clusters {
-		b.Objects = append(b.Objects, v1.BucketObject{Name: strings.Repeat("a-folder-with-a-name/", i%4) + fmt.Sprintf("object-%03d.jpg", i), SizeBytes: int64(i) << 20})
+		b.Objects = append(b.Objects, v1.BucketObject{Name: strings.Repeat("a-folder-with-a-name/", i%4) + fmt.Sprintf("object-%03d.jpg", i) + s.named, SizeBytes: int64(i) << 20})
 	}
 	return b
 }
