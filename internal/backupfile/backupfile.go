@@ -9,8 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -26,6 +26,9 @@ const (
 	// Keys are private keys, as a tar archive that is encrypted with age.
 	Keys = "keys.age"
 )
+
+// parts are what may stand before the database, in this order.
+func parts() []string { return []string{Witness, Authority, Keys} }
 
 // version of the archive's form.
 const version = 1
@@ -46,8 +49,6 @@ type manifest struct {
 
 // File is a backup. The database is read from it in place.
 type File struct {
-	// MadeAt is zero for a bare snapshot.
-	MadeAt time.Time
 	// Parts are Witness, Authority and Keys, as far as they are there.
 	Parts map[string][]byte
 	// Database may be read once.
@@ -57,9 +58,9 @@ type File struct {
 
 // Write writes an archive from the beginning of a file. The snapshot may be of any size: its header is
 // written when the size is known.
-func Write(f *os.File, parts map[string][]byte, now time.Time, snapshot func(io.Writer) error) error {
+func Write(f *os.File, with map[string][]byte, now time.Time, snapshot func(io.Writer) error) error {
 	m := manifest{V: version, MadeAt: now.UTC().Truncate(time.Second), SHA256: map[string]string{}}
-	for name, data := range parts {
+	for name, data := range with {
 		if len(data) > MaxPart {
 			return fmt.Errorf("%s is larger than %d bytes", name, MaxPart)
 		}
@@ -73,8 +74,8 @@ func Write(f *os.File, parts map[string][]byte, now time.Time, snapshot func(io.
 	if err := put(w, manifestName, append(text, '\n'), now); err != nil {
 		return err
 	}
-	for _, name := range []string{Witness, Authority, Keys} {
-		if data, ok := parts[name]; ok {
+	for _, name := range parts() {
+		if data, ok := with[name]; ok {
 			if err := put(w, name, data, now); err != nil {
 				return err
 			}
@@ -158,7 +159,6 @@ func Open(path string) (b *File, err error) {
 	if m.V != version {
 		return nil, fmt.Errorf("its form is of version %d; this program reads %d", m.V, version)
 	}
-	b.MadeAt = m.MadeAt
 	for {
 		next, err := archive.Next()
 		if errors.Is(err, io.EOF) {
@@ -170,6 +170,9 @@ func Open(path string) (b *File, err error) {
 		if next.Name == Database {
 			break
 		}
+		if !slices.Contains(parts(), next.Name) {
+			continue // a later release may add something
+		}
 		data, err := small(archive, next)
 		if err != nil {
 			return nil, err
@@ -179,8 +182,8 @@ func Open(path string) (b *File, err error) {
 		}
 		b.Parts[next.Name] = data
 	}
-	for name := range m.SHA256 {
-		if _, ok := b.Parts[name]; !ok {
+	for _, name := range parts() {
+		if _, ok := b.Parts[name]; !ok && m.SHA256[name] != "" {
 			return nil, fmt.Errorf("%s is missing", name)
 		}
 	}
@@ -196,21 +199,6 @@ func small(r io.Reader, h *tar.Header) ([]byte, error) {
 		return nil, fmt.Errorf("%s is larger than %d bytes", h.Name, MaxPart)
 	}
 	return io.ReadAll(r)
-}
-
-// Replaceable refuses what is no regular file: to rename a file over a device, a pipe or a link would
-// replace it.
-func Replaceable(path string) error {
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return fmt.Errorf("backup: %w", err)
-	case !info.Mode().IsRegular():
-		return fmt.Errorf("backup: %s is not a regular file; name another one, or - for standard output", path)
-	}
-	return nil
 }
 
 // Pack puts files into an archive that can be sealed.

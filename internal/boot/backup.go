@@ -26,9 +26,8 @@ type Backup struct {
 	File string `arg:"" help:"Where the backup goes; one that is there is replaced, and - is standard output."`
 	Etcd `embed:""`
 	// Authority signs root's certificate for the moment; a file with one may be given instead.
-	Authority string `name:"etcd-authority" placeholder:"DIR" help:"Authority of etcd's users: root's certificate is signed for this moment. Default pki in --data-dir, where the embedded etcd has users."`
-	DataDir   string `default:"/var/lib/oscarfed" placeholder:"DIR" help:"Data directory of a control plane: of the one whose embedded etcd is backed up. Its witness is in the backup, and its keys for --recovery-recipient."`
-	// Recipients open the keys of a backup.
+	Authority    string   `name:"etcd-authority" placeholder:"DIR" help:"Authority of etcd's users: root's certificate is signed for this moment. Default pki in --data-dir, where the embedded etcd has users."`
+	DataDir      string   `default:"/var/lib/oscarfed" placeholder:"DIR" help:"Data directory of a control plane: of the one whose embedded etcd is backed up. Its witness is in the backup, and its keys for --recovery-recipient."`
 	Recipients   []string `name:"recovery-recipient" placeholder:"AGE" help:"age1... of who restores: the control plane's key and the authority of etcd's users are in the backup, encrypted for him. Without one they are left out."`
 	IdentityFile string   `placeholder:"FILE" help:"The control plane's age key, for --recovery-recipient; default identity.age in --data-dir."`
 
@@ -53,48 +52,46 @@ const sealedAuthority = "pki/"
 // defaultEtcd is where the embedded etcd of a control plane listens.
 const defaultEtcd = "127.0.0.1:2379"
 
-// authority is the directory of the authority of etcd's users, and whether it is that of the embedded
-// etcd; empty where there is none.
-func (c Backup) authority() (dir string, local bool) {
-	if c.Authority != "" {
-		return c.Authority, c.Authority == pkiDir(c.DataDir)
-	}
-	if c.CertFile == "" && c.CAFile == "" {
-		if _, err := os.Stat(filepath.Join(pkiDir(c.DataDir), pki.AuthorityCertFile)); err == nil {
-			return pkiDir(c.DataDir), true
+// authority is that of etcd's users, and its directory; nil where there is none, or where a certificate of
+// root is given.
+func (c Backup) authority() (*pki.Authority, string, error) {
+	dir := c.Authority
+	if dir == "" && c.CertFile == "" && c.CAFile == "" {
+		dir = pkiDir(c.DataDir)
+		if _, err := os.Stat(filepath.Join(dir, pki.AuthorityCertFile)); err != nil {
+			return nil, "", nil //nolint:nilerr // etcd has no users
 		}
 	}
-	return "", false
+	if dir == "" {
+		return nil, "", nil
+	}
+	authority, err := loadAuthority(dir, time.Now)
+	return authority, dir, err
 }
 
 // connect says how the etcd is reached that is backed up. Only root may read all of
 // one that has users.
-func (c Backup) connect(log *slog.Logger) (store.Config, error) {
-	dir, local := c.authority()
-	if dir == "" {
+func (c Backup) connect(authority *pki.Authority, dir string, log *slog.Logger) store.Config {
+	if authority == nil {
 		if len(c.Endpoints) == 0 {
 			c.Endpoints = []string{"http://" + defaultEtcd}
 		}
-		return c.store(log), nil
-	}
-	authority, err := loadAuthority(dir, time.Now)
-	if err != nil {
-		return store.Config{}, err
+		return c.store(log)
 	}
 	users := &etcdUsers{authority: authority, caFile: c.CAFile, endpoints: c.Endpoints, log: log}
-	if local && c.CAFile == "" {
+	if dir == pkiDir(c.DataDir) && c.CAFile == "" {
 		users.caFile = filepath.Join(dir, pki.AuthorityCertFile)
 	}
 	if len(users.endpoints) == 0 {
 		users.endpoints = []string{"https://" + defaultEtcd}
 	}
-	return users.config(access.Root, max(rootLife, c.Timeout)), nil
+	return users.config(access.Root, max(rootLife, c.Timeout))
 }
 
 // parts are what a backup holds besides the database. They are read before it: a witness must not know
 // of what the backup does not hold.
-func (c Backup) parts(now time.Time) (map[string][]byte, error) {
-	out, keys := map[string][]byte{}, map[string][]byte{}
+func (c Backup) parts(authority *pki.Authority, now time.Time) (map[string][]byte, error) {
+	out := map[string][]byte{}
 	witness, err := readLimited(filepath.Join(c.DataDir, witnessName), backupfile.MaxPart)
 	switch {
 	case err == nil:
@@ -102,37 +99,31 @@ func (c Backup) parts(now time.Time) (map[string][]byte, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
-	if dir, _ := c.authority(); dir != "" {
-		files, err := pki.Export(dir)
-		if err != nil {
-			return nil, fmt.Errorf("the authority of etcd's users: %w", err)
-		}
-		out[backupfile.Authority] = files[pki.AuthorityCertFile]
-		for name, data := range files {
-			keys[sealedAuthority+name] = data
-		}
+	if authority != nil {
+		out[backupfile.Authority] = authority.CertPEM()
 	}
 	if len(c.Recipients) == 0 {
 		return out, nil
 	}
-	identity, err := readLimited(cmp.Or(c.IdentityFile, filepath.Join(c.DataDir, identityName)), maxSecretFile)
-	switch {
-	case err == nil:
-		keys[identityName] = identity
-	case c.IdentityFile != "" || !errors.Is(err, fs.ErrNotExist):
-		return nil, err
+	keys := map[string][]byte{}
+	if keys[identityName], err = readLimited(cmp.Or(c.IdentityFile, filepath.Join(c.DataDir, identityName)), maxSecretFile); err != nil {
+		return nil, fmt.Errorf("the control plane's key, which is sealed to --recovery-recipient (--identity-file says where it is): %w", err)
 	}
-	if len(keys) == 0 {
-		return nil, fmt.Errorf("there is nothing to seal to --recovery-recipient: neither %s nor the authority of etcd's users was found; give --identity-file, or leave the recipient out", identityName)
+	if authority != nil {
+		files, err := authority.Files()
+		if err != nil {
+			return nil, err
+		}
+		for name, data := range files {
+			keys[sealedAuthority+name] = data
+		}
 	}
 	packed, err := backupfile.Pack(keys, now)
 	if err != nil {
 		return nil, err
 	}
-	if out[backupfile.Keys], err = seal.SealFile(packed, c.Recipients); err != nil {
-		return nil, err
-	}
-	return out, nil
+	out[backupfile.Keys], err = seal.SealFile(packed, c.Recipients)
+	return out, err
 }
 
 // RunBackup writes a backup of an etcd that runs. The file appears whole or not at all, readable by its
@@ -140,21 +131,19 @@ func (c Backup) parts(now time.Time) (map[string][]byte, error) {
 func RunBackup(ctx context.Context, cfg Backup, log *slog.Logger, out io.Writer) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
 	defer cancel()
-	if cfg.File != "-" {
-		if err := backupfile.Replaceable(cfg.File); err != nil { // before etcd is waited for
-			return err
-		}
+	if err := replaceable(cfg.File); err != nil { // before etcd is waited for
+		return err
 	}
 	now := time.Now()
-	parts, err := cfg.parts(now)
+	authority, dir, err := cfg.authority()
 	if err != nil {
 		return err
 	}
-	conf, err := cfg.connect(log)
+	parts, err := cfg.parts(authority, now)
 	if err != nil {
 		return err
 	}
-	st, err := dialStore(ctx, conf)
+	st, err := dialStore(ctx, cfg.connect(authority, dir, log))
 	if err != nil {
 		return err
 	}
@@ -181,11 +170,29 @@ func RunBackup(ctx context.Context, cfg Backup, log *slog.Logger, out io.Writer)
 		return err
 	}
 	sealed := "Keys are not in it: keep a copy of identity.age in another place, or give --recovery-recipient."
-	if _, ok := parts[backupfile.Keys]; ok {
+	if len(cfg.Recipients) > 0 {
 		sealed = "Keys are in it, sealed to --recovery-recipient."
 	}
 	_, err = fmt.Fprintf(out, "%s: %d bytes of etcd %s at revision %d\n%s\n", cfg.File, b.Bytes, b.Version, b.Revision, sealed)
 	return err
+}
+
+// replaceable refuses what is no regular file: to rename a file over a device, a pipe or a link would
+// replace it.
+func replaceable(path string) error {
+	if path == "-" {
+		return nil
+	}
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("backup: %w", err)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("backup: %s is not a regular file; name another one, or - for standard output", path)
+	}
+	return nil
 }
 
 // throughFile passes on what was written once it is known to be whole.

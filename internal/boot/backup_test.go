@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -132,21 +133,27 @@ func writeWitness(t *testing.T, dir, control string, revision int) {
 	}
 }
 
-// The machine is gone with all that it held: one file, and the key of who restores, bring back the
-// database, the authority that syncers trust, the control plane's key, and what was seen.
-func TestAnEmptyMachineIsRestoredFromOneFile(t *testing.T) {
-	lost, server, _ := machine(t, "cp")
-	recoveryFile := filepath.Join(t.TempDir(), "recovery.age")
+// sealedBackup is a backup of a machine, which runs on, and the file with the key that opens its keys.
+func sealedBackup(t *testing.T) (dir, file, recoveryFile string) {
+	t.Helper()
+	dir, server, _ := machine(t, "cp")
+	recoveryFile, file = filepath.Join(t.TempDir(), "recovery.age"), filepath.Join(t.TempDir(), "backup")
 	recovery, err := seal.LoadOrCreate(recoveryFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "backup")
 	var out, errs bytes.Buffer
-	args := []string{"--etcd-endpoints", server.Endpoint(), "--data-dir", lost, "--recovery-recipient", recovery.Recipient(), file}
+	args := []string{"--etcd-endpoints", server.Endpoint(), "--data-dir", dir, "--recovery-recipient", recovery.Recipient(), file}
 	if status := BackupMain(t.Context(), args, nil, &out, &errs); status != exitDone || !strings.Contains(out.String(), "Keys are in it") {
 		t.Fatalf("status %d: %s%s", status, out.String(), errs.String())
 	}
+	return dir, file, recoveryFile
+}
+
+// The machine is gone with all that it held: one file, and the key of who restores, bring back the
+// database, the authority that syncers trust, the control plane's key, and what was seen.
+func TestAnEmptyMachineIsRestoredFromOneFile(t *testing.T) {
+	lost, file, recoveryFile := sealedBackup(t)
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -159,6 +166,7 @@ func TestAnEmptyMachineIsRestoredFromOneFile(t *testing.T) {
 	kept := []string{identityName, filepath.Join("pki", "ca.crt"), filepath.Join("pki", "ca.key"), witnessName}
 	for range 2 { // a restore is repeated
 		dir := t.TempDir()
+		var out, errs bytes.Buffer
 		for range 2 {
 			out.Reset()
 			args := []string{file, "--data-dir", dir, "--recovery-identity-file", recoveryFile, "--replace"}
@@ -184,17 +192,7 @@ func TestAnEmptyMachineIsRestoredFromOneFile(t *testing.T) {
 
 // What a data directory knows better than a backup stays: a newer witness, other keys.
 func TestARestoreKeepsWhatIsNewer(t *testing.T) {
-	lost, server, _ := machine(t, "cp")
-	recoveryFile := filepath.Join(t.TempDir(), "recovery.age")
-	recovery, err := seal.LoadOrCreate(recoveryFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "backup")
-	args := []string{"--etcd-endpoints", server.Endpoint(), "--data-dir", lost, "--recovery-recipient", recovery.Recipient(), file}
-	if status := BackupMain(t.Context(), args, nil, io.Discard, io.Discard); status != exitDone {
-		t.Fatalf("status %d", status)
-	}
+	lost, file, recoveryFile := sealedBackup(t)
 	for revision, want := range map[int]string{6: `"revision":7`, 8: `"revision":8`} {
 		dir, server, st := machine(t, "cp")
 		if err := st.Close(); err != nil {
@@ -225,9 +223,44 @@ func TestARestoreKeepsWhatIsNewer(t *testing.T) {
 	if _, err := seal.LoadOrCreate(other); err != nil {
 		t.Fatal(err)
 	}
-	err = RunRestore(t.Context(), Restore{File: file, DataDir: t.TempDir(), RecoveryIdentity: other}, storetest.Logger(t), io.Discard)
+	err := RunRestore(t.Context(), Restore{File: file, DataDir: t.TempDir(), RecoveryIdentity: other}, storetest.Logger(t), io.Discard)
 	if !errors.Is(err, seal.ErrUndecryptable) {
 		t.Errorf("with another key: %v", err)
+	}
+}
+
+// Who restores would miss the key on the bad day: a backup whose keys are to be in it says at once that one
+// is not there. A witness that cannot be read keeps nobody from restoring.
+func TestWhatABackupLacksIsSaid(t *testing.T) {
+	dir, server, _ := machine(t, "cp")
+	id, err := seal.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	backup := Backup{File: filepath.Join(t.TempDir(), "backup"), DataDir: dir, Timeout: time.Minute}
+	backup.Endpoints = []string{server.Endpoint()}
+	if err := os.WriteFile(filepath.Join(dir, witnessName), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := RunBackup(t.Context(), backup, storetest.Logger(t), io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	restored := t.TempDir()
+	if err := RunRestore(t.Context(), Restore{File: backup.File, DataDir: restored}, storetest.Logger(t), &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"The witness is left out", "authority of etcd's users is not here", "There is no identity.age"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it does not say %q: %s", want, out.String())
+		}
+	}
+	backup.Recipients = []string{id.Recipient()}
+	if err := os.Remove(filepath.Join(dir, identityName)); err != nil {
+		t.Fatal(err)
+	}
+	if err := RunBackup(t.Context(), backup, storetest.Logger(t), io.Discard); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "--identity-file") {
+		t.Errorf("without the control plane's key: %v", err)
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"math/big"
 	"net"
 	"os"
@@ -50,14 +49,13 @@ const (
 // ca.key for its owner alone. The key is written first and the certificate last, so
 // that a start that was cut off between is done again.
 func LoadOrCreate(dir, name string, now func() time.Time) (*Authority, error) {
-	certFile, keyFile := filepath.Join(dir, AuthorityCertFile), filepath.Join(dir, authorityKeyFile)
-	_, err := os.Stat(certFile)
+	_, err := os.Stat(filepath.Join(dir, AuthorityCertFile))
 	if errors.Is(err, os.ErrNotExist) {
-		if err := create(dir, certFile, keyFile, name, now()); err != nil {
+		if err := create(dir, name, now()); err != nil {
 			return nil, fmt.Errorf("make an authority in %s: %w", dir, err)
 		}
 	}
-	return Load(certFile, keyFile, now)
+	return LoadDir(dir, now)
 }
 
 // Load reads an authority's certificate and key. What may not sign is refused.
@@ -78,7 +76,7 @@ func Load(certFile, keyFile string, now func() time.Time) (*Authority, error) {
 	return &Authority{cert: pair.Leaf, key: signer, pem: encodeCert(pair.Leaf.Raw), now: now}, nil
 }
 
-func create(dir, certFile, keyFile, name string, now time.Time) error {
+func create(dir, name string, now time.Time) error {
 	key, err := NewKey()
 	if err != nil {
 		return err
@@ -101,7 +99,7 @@ func create(dir, certFile, keyFile, name string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(os.MkdirAll(dir, 0o700), atomicfile.Write(keyFile, keyPEM, 0o600), atomicfile.Write(certFile, encodeCert(cert), 0o644))
+	return write(dir, encodeCert(cert), keyPEM)
 }
 
 // CertPEM is the authority's certificate, to verify others with.
@@ -207,45 +205,41 @@ func LoadDir(dir string, now func() time.Time) (*Authority, error) {
 	return Load(filepath.Join(dir, AuthorityCertFile), filepath.Join(dir, authorityKeyFile), now)
 }
 
-// maxFile bounds a file of an authority in bytes.
-const maxFile = 64 << 10
-
-// Export reads the files of the authority in a directory, by their names, the key among them.
-func Export(dir string) (map[string][]byte, error) {
-	out := map[string][]byte{}
-	for _, name := range []string{AuthorityCertFile, authorityKeyFile} {
-		f, err := os.Open(filepath.Join(dir, name))
-		if err != nil {
-			return nil, err
-		}
-		data, err := io.ReadAll(io.LimitReader(f, maxFile))
-		if err := errors.Join(err, f.Close()); err != nil {
-			return nil, err
-		}
-		out[name] = data
+// Files are those of the authority's directory, by their names, the key among them.
+func (a *Authority) Files() (map[string][]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(a.key)
+	if err != nil {
+		return nil, fmt.Errorf("authority: %w", err)
 	}
-	return out, nil
+	return map[string][]byte{AuthorityCertFile: a.pem, authorityKeyFile: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})}, nil
 }
 
-// Place puts the files of an authority into a directory without one, in the order of LoadOrCreate. The error
-// is os.ErrExist when the directory has another one.
+// Place makes a directory with an authority of its Files. The error is os.ErrExist when the directory has
+// another one.
 func Place(dir string, files map[string][]byte) error {
+	cert, key := files[AuthorityCertFile], files[authorityKeyFile]
+	if _, err := tls.X509KeyPair(cert, key); err != nil {
+		return fmt.Errorf("authority: %w", err)
+	}
 	had, err := os.ReadFile(filepath.Join(dir, AuthorityCertFile))
 	switch {
-	case err == nil && bytes.Equal(had, files[AuthorityCertFile]):
-		return nil
-	case err == nil:
+	case errors.Is(err, os.ErrNotExist):
+		return write(dir, cert, key)
+	case err == nil && !bytes.Equal(had, cert):
 		return os.ErrExist
-	case !errors.Is(err, os.ErrNotExist):
-		return err
 	}
+	return err
+}
+
+// write writes the key first and the certificate last, which says that there is an authority.
+func write(dir string, certPEM, keyPEM []byte) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	if err := atomicfile.Write(filepath.Join(dir, authorityKeyFile), files[authorityKeyFile], 0o600); err != nil {
+	if err := atomicfile.Write(filepath.Join(dir, authorityKeyFile), keyPEM, 0o600); err != nil {
 		return err
 	}
-	return atomicfile.Write(filepath.Join(dir, AuthorityCertFile), files[AuthorityCertFile], 0o644)
+	return atomicfile.Write(filepath.Join(dir, AuthorityCertFile), certPEM, 0o644)
 }
 
 // Derive makes a secret of 32 bytes for a purpose from the authority's key: every process with the

@@ -32,11 +32,10 @@ var ErrNotEmpty = errors.New("there is a database already")
 type RestoreConfig struct {
 	// Backup is the file, or a bare snapshot of etcd.
 	Backup string
-	// Dir is where the data of the new member goes: Config.Dir of its server. It
+	// Dir is where the data of the new member goes: Config.Dir of its server. Without Aside it
 	// must be absent or hold no database.
 	Dir string
-	// Aside, when set, is where a database that is in Dir is moved, instead of the error ErrNotEmpty.
-	// It must not be there.
+	// Aside, when set, is where Dir is moved when it holds a database. It must not be there.
 	Aside string
 	// KeepRevisions lets the store go back to the revisions of the backup. Clients then take new
 	// revisions for those that they have seen; it is for trying what happens after such a restore.
@@ -55,11 +54,13 @@ type Restored struct {
 	// Revision of the backup, and how many keys it holds.
 	Revision int64
 	Keys     int
+	// Aside says that a database was moved to RestoreConfig.Aside.
+	Aside bool
 }
 
 // Restore makes the data directory of a member that is alone from a backup. It
 // appears in its place whole or not at all, also when this process dies. A
-// directory that a server runs on is ErrInUse; one that holds a database ErrNotEmpty.
+// directory that a server runs on is ErrInUse; one that holds a database ErrNotEmpty, without Aside.
 func Restore(cfg RestoreConfig) (out Restored, err error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -114,7 +115,7 @@ func Restore(cfg RestoreConfig) (out Restored, err error) {
 	if err := os.Rename(made, cfg.Dir); err != nil {
 		return out, err
 	}
-	return Restored{Revision: status.Revision, Keys: status.TotalKey}, atomicfile.SyncDir(filepath.Dir(cfg.Dir))
+	return Restored{Revision: status.Revision, Keys: status.TotalKey, Aside: occupied != nil}, atomicfile.SyncDir(filepath.Dir(cfg.Dir))
 }
 
 // workFor makes a folder beside a data directory to restore it in. The restore has the lock: what is
@@ -144,11 +145,8 @@ func extract(backup, to string) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(f, b.Database)
+	err = store.CheckBackup(io.TeeReader(b.Database, f))
 	if err := errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("the database of %s: %w", backup, err)
-	}
-	if err := store.CheckBackup(to); err != nil {
 		return fmt.Errorf("%s: %w", backup, err)
 	}
 	return nil

@@ -64,14 +64,22 @@ const version = 1
 // Seal encrypts a payload with its header to all recipients, and returns the age envelope in
 // base64. A caller that seals often to the same ones uses a Sealer.
 func Seal(h Header, payload []byte, recipients ...string) (string, error) {
+	to, err := parse(recipients)
+	if err != nil {
+		return "", fmt.Errorf("seal %s: %w", h.Purpose, err)
+	}
+	return sealTo(h, payload, to)
+}
+
+func parse(recipients []string) ([]age.Recipient, error) {
 	to := make([]age.Recipient, len(recipients))
 	for i, r := range recipients {
 		var err error
 		if to[i], err = age.ParseX25519Recipient(r); err != nil {
-			return "", fmt.Errorf("seal %s: recipient %q: %w", h.Purpose, r, err)
+			return nil, fmt.Errorf("recipient %q: %w", r, err)
 		}
 	}
-	return sealTo(h, payload, to)
+	return to, nil
 }
 
 func sealTo(h Header, payload []byte, to []age.Recipient) (string, error) {

@@ -3,7 +3,6 @@ package seal
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 
 	"filippo.io/age"
@@ -11,12 +10,9 @@ import (
 
 // SealFile encrypts a file to people's age recipients, as `age -d` opens it.
 func SealFile(plain []byte, recipients []string) ([]byte, error) {
-	to := make([]age.Recipient, len(recipients))
-	for i, text := range recipients {
-		var err error
-		if to[i], err = age.ParseX25519Recipient(text); err != nil {
-			return nil, fmt.Errorf("%q is no age recipient (age1...)", text)
-		}
+	to, err := parse(recipients)
+	if err != nil {
+		return nil, err
 	}
 	var out bytes.Buffer
 	w, err := age.Encrypt(&out, to...)
