@@ -14,6 +14,14 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
+const (
+	// commitPause is longer than etcd's default --backend-batch-interval (100 ms), after which it
+	// commits what was written.
+	commitPause = 250 * time.Millisecond
+	// commitLease ends the lease of a process that dies in between.
+	commitLease = time.Minute
+)
+
 // maintenance speaks to each member on a connection of its own: what a member
 // says of its database, and its defragmentation, are of that member alone.
 type maintenance struct {
@@ -129,6 +137,28 @@ func (m *maintenance) compact(ctx context.Context, revision int64, patience time
 		return nil
 	}
 	return err
+}
+
+// commit makes every member commit its database twice without a new revision. A member counts what a
+// compaction freed only then, and a store in which nobody writes would stay short of space. A full
+// etcd refuses it.
+func (m *maintenance) commit(ctx context.Context) error {
+	lease, err := try(ctx, m.store, func(ctx context.Context) (*clientv3.LeaseGrantResponse, error) {
+		return m.store.client.Grant(ctx, int64(commitLease/time.Second))
+	})
+	if err != nil {
+		return translate(err)
+	}
+	if err := pause(ctx, commitPause); err != nil {
+		return err
+	}
+	_, err = try(ctx, m.store, func(ctx context.Context) (*clientv3.LeaseRevokeResponse, error) {
+		return m.store.client.Revoke(ctx, lease.ID)
+	})
+	if err = translate(err); err != nil && !errors.Is(err, ErrSessionLost) {
+		return err
+	}
+	return pause(ctx, commitPause)
 }
 
 // defragment makes one member write its file anew. The member answers no request meanwhile.

@@ -130,20 +130,29 @@ func (r *recovery) forget(ctx context.Context, now Space) (Space, error) {
 			return now, nil // what is free already is enough
 		}
 		r.wanted = false
-		if revision <= 1 || revision == w.compacted {
+		if revision <= 1 {
 			continue
 		}
-		err := r.do("compact", fmt.Sprintf("compacting to revision %d", revision), now, func() error {
-			return r.members.compact(ctx, revision, w.cfg.StepTimeout)
-		})
+		if revision != w.compacted {
+			err := r.do("compact", fmt.Sprintf("compacting to revision %d", revision), now, func() error {
+				return r.members.compact(ctx, revision, w.cfg.StepTimeout)
+			})
+			if err != nil {
+				return now, err
+			}
+			w.compacted = revision
+			if revision > promised {
+				w.log.Warn("etcd is full: history was given up", "compacted_revision", revision, "retention", w.cfg.Retention)
+			}
+		}
+		var err error
+		if now.Level != SpaceFull {
+			err = r.members.commit(ctx)
+		}
+		if err == nil {
+			now, err = w.look(ctx, r.members)
+		}
 		if err != nil {
-			return now, err
-		}
-		w.compacted = revision
-		if revision > promised {
-			w.log.Warn("etcd is full: history was given up", "compacted_revision", revision, "retention", w.cfg.Retention)
-		}
-		if now, err = w.look(ctx, r.members); err != nil {
 			return now, err
 		}
 	}

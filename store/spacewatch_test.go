@@ -193,6 +193,23 @@ func TestFullEtcdRecovers(t *testing.T) {
 	})
 }
 
+// Nobody writes after the last deletion: etcd counts what its compaction freed all the same.
+func TestAQuietStoreHasSpaceAgain(t *testing.T) {
+	inVirtualTime(t, embedded.Config{Quota: quota}, func(t *testing.T, n *virtual.Network) {
+		s, _ := openOn(t, n, "test", store.Config{})
+		w, _ := watchSpace(t, s, store.SpaceConfig{Retention: brief})
+		until(t, func() bool { return w.Space().Level == store.SpaceOK })
+		if err := fill(t, s, "/foreign/", func() bool {
+			<-time.After(100 * time.Millisecond) // no faster than it is looked at
+			return w.Space().Tight()
+		}); err != nil {
+			t.Fatal(err)
+		}
+		empty(t, s, "/foreign/")
+		until(t, func() bool { return w.Space().Level == store.SpaceOK })
+	})
+}
+
 // What is stored fits, and leaves little room: the alarm is taken back all the same, so that it can be
 // deleted.
 func TestAnEtcdThatStaysNearlyFullTakesDeletions(t *testing.T) {
