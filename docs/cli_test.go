@@ -15,7 +15,7 @@ func TestThePageOfTheCommandsIsThatOfTheCode(t *testing.T) {
 	out.WriteString("# The command line\n\n" +
 		"Made from the commands by `go test ./docs -update`; a test holds it. `oscarfed man DIR` writes man pages, and\n" +
 		"`oscarfed completion bash|zsh|fish` the completion of a shell. Settings, contexts and exit statuses:\n" +
-		"[configuration.md](configuration.md#oscarfed). `dev`, `backup`, `restore` and `etcd setup` say theirs with\n" +
+		"[configuration.md](configuration.md#oscarfed). `dev`, `backup`, `restore` and those of `etcd` say theirs with\n" +
 		"`--help`.\n")
 	if err := cli.Markdown(&out); err != nil {
 		t.Fatal(err)

@@ -42,25 +42,6 @@ func (c EtcdSetup) Validate() error {
 	return errors.Join(problems...)
 }
 
-// EtcdMain are the commands below etcd. It answers the exit status.
-func EtcdMain(ctx context.Context, args []string, in io.Reader, stdout, stderr io.Writer) int {
-	if len(args) == 0 || args[0] != "setup" {
-		fmt.Fprintln(stderr, "usage: oscarfed etcd setup --etcd-endpoints URL,... --ca-out DIR; --help says more")
-		if len(args) > 0 && (args[0] == "--help" || args[0] == "-h") {
-			return exitDone
-		}
-		return exitUsage
-	}
-	return etcdSetupMain(ctx, args[1:], in, stdout, stderr)
-}
-
-func etcdSetupMain(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
-	cfg, err := Load[EtcdSetup]("oscarfed etcd setup", "Give an external etcd the users and roles that a federation needs, and switch its authentication on. May be repeated.", args, stdout)
-	return daemon(ctx, "oscarfed etcd setup", cfg.Log, err, stderr, func(ctx context.Context, log *slog.Logger) error {
-		return RunEtcdSetup(ctx, cfg, log, stdout)
-	})
-}
-
 // setupTry bounds one attempt to connect.
 const setupTry = 5 * time.Second
 

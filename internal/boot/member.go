@@ -1,0 +1,407 @@
+package boot
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/oscarfed/oscarfed/internal/atomicfile"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/access"
+	"github.com/oscarfed/oscarfed/store/members"
+)
+
+// EtcdPrepareMember is the configuration of the command etcd prepare-member.
+type EtcdPrepareMember struct {
+	Name            string   `arg:"" help:"The member's name in initial-cluster."`
+	MemberConfig    string   `env:"-" required:"" placeholder:"FILE" help:"etcd's configuration file, the same for all members, with initial-cluster."`
+	AdvertiseClient []string `name:"advertise-client-url" env:"-" required:"" sep:"," placeholder:"URL" help:"Client URLs of this member."`
+	Out             string   `env:"-" required:"" placeholder:"DIR" help:"Where etcd.yaml goes, this member's configuration, and clients.crt."`
+	Trust           []string `env:"-" sep:"," placeholder:"FILE" help:"Authorities of clients: they are put together in clients.crt, which becomes the trusted-ca-file for clients."`
+	CAFile          string   `name:"etcd-ca-file" placeholder:"FILE" help:"CA of etcd's certificates for clients."`
+	Authority       string   `name:"etcd-authority" placeholder:"DIR" help:"Authority of etcd's users: a member that lost its data is replaced. Without it the member waits until somebody has done it."`
+
+	Log `embed:""`
+}
+
+// Validate reports everything that is wrong.
+func (c EtcdPrepareMember) Validate() error {
+	return errors.Join(when(c.Out == "", "--out must not be empty"), when(c.MemberConfig == "", "--member-config must not be empty"))
+}
+
+// Names in a configuration file of etcd, and of what is made from it.
+const (
+	dataDirKey        = "data-dir"
+	clusterKey        = "initial-cluster"
+	clusterStateKey   = "initial-cluster-state"
+	peerSecurityKey   = "peer-transport-security"
+	clientSecurityKey = "client-transport-security"
+	trustedCAKey      = "trusted-ca-file"
+
+	stateNew, stateExisting = "new", "existing"
+
+	// noDataPath is where a member that waits for its start says that it has no data.
+	noDataPath = "/oscarfed/no-data"
+
+	memberConfigName  = "etcd.yaml"
+	memberClientsName = "clients.crt"
+
+	// memberPause is between two looks at the other members.
+	memberPause = 2 * time.Second
+	// memberLook bounds one question to another member, and maxMembers its answer.
+	memberLook = 5 * time.Second
+	maxMembers = 1 << 20
+)
+
+// member is an etcd member that is about to start.
+type member struct {
+	cfg EtcdPrepareMember
+	// file is etcd's configuration.
+	file map[string]any
+	// peers are the peer URLs of all members, by name.
+	peers map[string]string
+	tls   *tls.Config
+	http  *http.Client
+	log   *slog.Logger
+}
+
+// start is with what a member starts.
+type start struct {
+	state string
+	// peers are the members, this one included.
+	peers map[string]string
+}
+
+// RunEtcdPrepareMember waits until a member of etcd can be started safely, and writes its
+// configuration. A member that has data starts with it. One without data starts as a member that the
+// others do not know from before: it would have forgotten what it agreed to, and the cluster could lose
+// what was acknowledged. A new cluster is made when all members say that they have no data.
+func RunEtcdPrepareMember(ctx context.Context, cfg EtcdPrepareMember, log *slog.Logger, _ io.Writer) error {
+	m, err := newMember(cfg, log)
+	if err != nil {
+		return err
+	}
+	has, err := m.hasData()
+	if err != nil {
+		return err
+	}
+	if has {
+		return m.write(start{stateExisting, m.peers}) // etcd goes by its data
+	}
+	how, err := m.wait(ctx)
+	if err != nil {
+		return err
+	}
+	return m.write(how)
+}
+
+// wait tells the others that there is no data here, until it is known how the member starts.
+func (m *member) wait(ctx context.Context) (how start, err error) {
+	end, err := m.serve(ctx)
+	if err != nil {
+		return start{}, err
+	}
+	// etcd listens there next.
+	defer func() { err = errors.Join(err, end()) }()
+	said := ""
+	for {
+		how, reason := m.decide(ctx)
+		if ctx.Err() != nil {
+			return start{}, context.Cause(ctx)
+		}
+		if how != nil {
+			return *how, nil
+		}
+		if reason != said {
+			m.log.Warn("etcd member does not start yet", "member", m.cfg.Name, "reason", reason)
+			said = reason
+		}
+		select {
+		case <-ctx.Done():
+			return start{}, context.Cause(ctx)
+		case <-time.After(memberPause):
+		}
+	}
+}
+
+// serve answers other members at the address where they reach this one.
+func (m *member) serve(ctx context.Context) (end func() error, err error) {
+	at, err := url.Parse(m.text("listen-peer-urls"))
+	if err != nil {
+		return nil, fmt.Errorf("etcd's configuration: listen-peer-urls: %w", err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at.Host)
+	if err != nil {
+		return nil, err
+	}
+	if m.tls != nil {
+		listener = tls.NewListener(listener, m.tls)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+noDataPath, func(http.ResponseWriter, *http.Request) {})
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: memberLook, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	return func() error {
+		err := server.Close()
+		if served := <-done; !errors.Is(served, http.ErrServerClosed) {
+			err = errors.Join(err, served)
+		}
+		return err
+	}, nil
+}
+
+func newMember(cfg EtcdPrepareMember, log *slog.Logger) (*member, error) {
+	data, err := readLimited(cfg.MemberConfig, maxConfigFile)
+	if err != nil {
+		return nil, fmt.Errorf("etcd's configuration: %w", err)
+	}
+	m := &member{cfg: cfg, file: map[string]any{}, peers: map[string]string{}, log: log}
+	if err := yaml.Unmarshal(data, &m.file); err != nil {
+		return nil, fmt.Errorf("etcd's configuration: %w", err)
+	}
+	for one := range strings.SplitSeq(m.text(clusterKey), ",") {
+		if name, url, ok := strings.Cut(one, "="); ok {
+			m.peers[name] = url
+		}
+	}
+	if m.peers[cfg.Name] == "" || m.text(dataDirKey) == "" {
+		return nil, fmt.Errorf("%s: %s does not name the member %q, or there is no %s", cfg.MemberConfig, clusterKey, cfg.Name, dataDirKey)
+	}
+	if m.tls, err = m.peerTLS(); err != nil {
+		return nil, err
+	}
+	m.http = &http.Client{Transport: &http.Transport{TLSClientConfig: m.tls.Clone(), DisableKeepAlives: true}, Timeout: memberLook}
+	return m, nil
+}
+
+// text is one setting.
+func (m *member) text(key string) string { return setting(m.file, key) }
+
+func setting(of map[string]any, key string) string {
+	s, _ := of[key].(string)
+	return s
+}
+
+// peerTLS is what members prove themselves to each other with; nil without TLS.
+func (m *member) peerTLS() (*tls.Config, error) {
+	security, ok := m.file[peerSecurityKey].(map[string]any)
+	if !ok {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	ca, err := os.ReadFile(setting(security, trustedCAKey))
+	if err != nil {
+		return nil, fmt.Errorf("the authority of etcd's peers: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(ca) {
+		return nil, errors.New("the authority of etcd's peers holds no PEM certificate")
+	}
+	pair, err := tls.LoadX509KeyPair(setting(security, "cert-file"), setting(security, "key-file"))
+	if err != nil {
+		return nil, fmt.Errorf("the certificate for etcd's peers: %w", err)
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
+	}, nil
+}
+
+// decide says how the member, which has no data, starts, or why it does not yet.
+func (m *member) decide(ctx context.Context) (how *start, reason string) {
+	views, others, silent := m.ask(ctx)
+	if len(views) == 0 {
+		if len(silent) == 0 {
+			return &start{stateNew, m.peers}, ""
+		}
+		return nil, "it has no data, no other member runs, and these do not say that they have none: " + strings.Join(silent, ", ")
+	}
+	self := m.self(views[0])
+	for _, view := range views {
+		if one := m.self(view); one.ID != self.ID || len(one.ClientURLs) != len(self.ClientURLs) {
+			return nil, "the other members do not agree yet on what it is"
+		}
+	}
+	switch {
+	case self.ID != 0 && self.Name == "":
+		return &start{stateExisting, m.named(views[0])}, ""
+	case self.ID != 0 && len(self.ClientURLs) == 0:
+		return &start{stateNew, m.peers}, "" // the cluster is being made
+	case m.cfg.Authority == "":
+		return nil, "it lost its data: replace it by oscarfed etcd replace-member " + m.cfg.Name
+	}
+	m.log.Warn("the member lost its data and is replaced", "member", m.cfg.Name)
+	if err := m.replace(ctx, others); err != nil {
+		return nil, "it lost its data, and cannot be replaced: " + err.Error()
+	}
+	return nil, "it was replaced"
+}
+
+// self is this member among all; empty when it is none of them.
+func (m *member) self(all []members.Member) members.Member {
+	for _, one := range all {
+		if slices.Contains(one.PeerURLs, m.peers[m.cfg.Name]) {
+			return one
+		}
+	}
+	return members.Member{}
+}
+
+// hasData says whether the member has run with this data.
+func (m *member) hasData() (bool, error) {
+	wal, err := os.ReadDir(filepath.Join(m.text(dataDirKey), "member", "wal"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	return len(wal) > 0, nil
+}
+
+// ask gives what each other member that runs says of all members, the client URLs of the others, and the
+// names of those that neither run nor say that they have no data.
+func (m *member) ask(ctx context.Context) (views [][]members.Member, others, silent []string) {
+	for _, name := range slices.Sorted(maps.Keys(m.peers)) {
+		if name == m.cfg.Name {
+			continue
+		}
+		all, err := m.membersAt(ctx, m.peers[name])
+		if err != nil {
+			if err = m.get(ctx, m.peers[name]+noDataPath, nil); err != nil {
+				m.log.Debug("etcd member does not answer", "member", name, "error", err)
+				silent = append(silent, name)
+			}
+			continue
+		}
+		views = append(views, all)
+		for _, one := range all {
+			if one.Name == name {
+				others = append(others, one.ClientURLs...)
+			}
+		}
+	}
+	return views, others, silent
+}
+
+// membersAt asks one member for all, at the address where etcd itself asks.
+func (m *member) membersAt(ctx context.Context, peer string) (all []members.Member, err error) {
+	var said []struct {
+		ID         uint64   `json:"id"`
+		Name       string   `json:"name"`
+		PeerURLs   []string `json:"peerURLs"`   //nolint:tagliatelle // etcd's name
+		ClientURLs []string `json:"clientURLs"` //nolint:tagliatelle // as above
+	}
+	if err := m.get(ctx, peer+"/members", &said); err != nil {
+		return nil, err
+	}
+	for _, one := range said {
+		all = append(all, members.Member{ID: one.ID, Name: one.Name, PeerURLs: one.PeerURLs, ClientURLs: one.ClientURLs})
+	}
+	return all, nil
+}
+
+// get asks another member.
+func (m *member) get(ctx context.Context, at string, answer any) (err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := m.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, resp.Body.Close()) }()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("HTTP status %d", resp.StatusCode)
+	}
+	if answer == nil {
+		return nil
+	}
+	return json.NewDecoder(io.LimitReader(resp.Body, maxMembers)).Decode(answer)
+}
+
+// named are the peer URLs of the members that there are, by name. One that never ran has none in etcd.
+func (m *member) named(all []members.Member) map[string]string {
+	out := map[string]string{}
+	for _, one := range all {
+		for _, peer := range one.PeerURLs {
+			name := one.Name
+			for configured, at := range m.peers {
+				if name == "" && at == peer {
+					name = configured
+				}
+			}
+			out[name] = peer
+		}
+	}
+	return out
+}
+
+// replace makes the others take this member for a new one.
+func (m *member) replace(ctx context.Context, endpoints []string) error {
+	authority, err := loadAuthority(m.cfg.Authority, time.Now)
+	if err != nil {
+		return err
+	}
+	users := &etcdUsers{authority: authority, caFile: m.cfg.CAFile, endpoints: endpoints, log: m.log}
+	client, err := store.Dial(users.config(access.Root, rootLife))
+	if err != nil {
+		return err
+	}
+	_, _, err = members.Replace(ctx, client, m.cfg.Name, []string{m.peers[m.cfg.Name]})
+	return errors.Join(err, client.Close())
+}
+
+// write writes the member's configuration, whole or not at all.
+func (m *member) write(how start) error {
+	out := maps.Clone(m.file)
+	out["name"] = m.cfg.Name
+	out["advertise-client-urls"] = strings.Join(m.cfg.AdvertiseClient, ",")
+	out["initial-advertise-peer-urls"] = m.peers[m.cfg.Name]
+	out[clusterStateKey] = how.state
+	var cluster []string
+	for _, name := range slices.Sorted(maps.Keys(how.peers)) {
+		cluster = append(cluster, name+"="+how.peers[name])
+	}
+	out[clusterKey] = strings.Join(cluster, ",")
+	if len(m.cfg.Trust) > 0 {
+		var bundle []byte
+		for _, file := range m.cfg.Trust {
+			ca, err := os.ReadFile(file)
+			if err != nil {
+				return fmt.Errorf("an authority of clients: %w", err)
+			}
+			bundle = append(append(bundle, ca...), '\n')
+		}
+		security, _ := m.file[clientSecurityKey].(map[string]any)
+		security = maps.Clone(security)
+		if security == nil {
+			security = map[string]any{}
+		}
+		security[trustedCAKey] = filepath.Join(m.cfg.Out, memberClientsName)
+		out[clientSecurityKey] = security
+		if err := atomicfile.Write(setting(security, trustedCAKey), bundle, 0o600); err != nil {
+			return err
+		}
+	}
+	data, err := yaml.Marshal(out)
+	if err != nil {
+		return err
+	}
+	m.log.Info("etcd member may start", "member", m.cfg.Name, "initial_cluster_state", how.state, "initial_cluster", out[clusterKey])
+	return atomicfile.Write(filepath.Join(m.cfg.Out, memberConfigName), data, 0o600)
+}
