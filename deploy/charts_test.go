@@ -66,6 +66,9 @@ func workloads(t *testing.T, m manifest) []workload {
 		pod := c.Spec.JobTemplate.Spec.Template
 		out = append(out, workload{c.Name, 1, labels.SelectorFromSet(c.Spec.JobTemplate.Labels), pod})
 	}
+	for _, j := range of[*batchv1.Job](m) {
+		out = append(out, workload{j.Name, 1, labels.SelectorFromSet(j.Spec.Template.Labels), j.Spec.Template})
+	}
 	if len(out) == 0 {
 		t.Fatal("there is no workload")
 	}
@@ -170,10 +173,24 @@ func checkPod(t *testing.T, m manifest, w workload) {
 			t.Errorf("%s: the files of Secret %s can be read by everybody in the pod", w.name, v.Secret.SecretName)
 		}
 	}
-	if len(spec.InitContainers) > 0 || len(spec.Containers) != 1 {
-		t.Fatalf("%s: the checks know of one container", w.name)
+	if len(spec.Containers) != 1 {
+		t.Fatalf("%s: the checks know of one container that stays", w.name)
 	}
-	c := spec.Containers[0]
+	for _, c := range containers(w) {
+		checkContainer(t, w, c)
+	}
+	if spec.RestartPolicy == "" || spec.RestartPolicy == corev1.RestartPolicyAlways {
+		checkProbes(t, w, spec.Containers[0])
+	}
+}
+
+// containers are those that come first, and the one that stays.
+func containers(w workload) []corev1.Container {
+	return append(slices.Clone(w.pod.Spec.InitContainers), w.pod.Spec.Containers...)
+}
+
+func checkContainer(t *testing.T, w workload, c corev1.Container) {
+	t.Helper()
 	sc := c.SecurityContext
 	if sc == nil || sc.AllowPrivilegeEscalation == nil || *sc.AllowPrivilegeEscalation ||
 		sc.ReadOnlyRootFilesystem == nil || !*sc.ReadOnlyRootFilesystem || sc.Privileged != nil ||
@@ -196,9 +213,6 @@ func checkPod(t *testing.T, m manifest, w workload) {
 	}
 	if len(c.EnvFrom) > 0 {
 		t.Errorf("%s takes its environment from elsewhere", w.name)
-	}
-	if spec.RestartPolicy != corev1.RestartPolicyNever {
-		checkProbes(t, w, c)
 	}
 }
 
@@ -250,28 +264,35 @@ func checkFiles(t *testing.T, m manifest, w workload) {
 		}
 	}
 	used := map[string]bool{}
-	c := w.pod.Spec.Containers[0]
-	for _, mount := range c.VolumeMounts {
-		if _, ok := volumes[mount.Name]; !ok {
-			t.Errorf("%s mounts %s, which is no volume", w.name, mount.Name)
+	for _, c := range containers(w) {
+		for _, mount := range c.VolumeMounts {
+			if _, ok := volumes[mount.Name]; !ok {
+				t.Errorf("%s mounts %s, which is no volume", w.name, mount.Name)
+			}
+			used[mount.Name] = true
 		}
-		used[mount.Name] = true
+		for _, file := range filesIn(c.Args) {
+			if problem := findFile(m, volumes, c.VolumeMounts, file); problem != "" {
+				t.Errorf("%s: %s names %s: %s", w.name, c.Name, file, problem)
+			}
+		}
 	}
 	for name := range volumes {
 		if !used[name] {
 			t.Errorf("%s: volume %s is not mounted", w.name, name)
 		}
 	}
-	for _, file := range filesNamed(m, w) {
-		if problem := findFile(m, volumes, c.VolumeMounts, file); problem != "" {
-			t.Errorf("%s names %s: %s", w.name, file, problem)
+	// The configuration is that of the container that stays.
+	for _, file := range filesIn(configuration(m, w)) {
+		if problem := findFile(m, volumes, w.pod.Spec.Containers[0].VolumeMounts, file); problem != "" {
+			t.Errorf("%s is configured with %s: %s", w.name, file, problem)
 		}
 	}
 }
 
-// filesNamed are the absolute paths in a workload's arguments and configuration.
-func filesNamed(m manifest, w workload) []string {
-	words := append([]string{}, w.pod.Spec.Containers[0].Args...)
+// configuration are the words of a workload's configuration.
+func configuration(m manifest, w workload) []string {
+	var words []string
 	for _, v := range w.pod.Spec.Volumes {
 		for _, cm := range of[*corev1.ConfigMap](m) {
 			if v.ConfigMap != nil && v.ConfigMap.Name == cm.Name {
@@ -281,13 +302,20 @@ func filesNamed(m manifest, w workload) []string {
 			}
 		}
 	}
+	return words
+}
+
+// filesIn are the absolute paths among words.
+func filesIn(words []string) []string {
 	var files []string
 	for _, word := range words {
 		if _, value, ok := strings.Cut(word, "="); ok {
 			word = value
 		}
-		if strings.HasPrefix(word, "/") {
-			files = append(files, word)
+		for one := range strings.SplitSeq(word, ",") {
+			if strings.HasPrefix(one, "/") {
+				files = append(files, one)
+			}
 		}
 	}
 	return files
@@ -324,7 +352,7 @@ func findFile(m manifest, volumes map[string]corev1.Volume, mounts []corev1.Volu
 					}
 				}
 			}
-		case mount.ReadOnly && v.PersistentVolumeClaim == nil:
+		case mount.ReadOnly && v.PersistentVolumeClaim == nil && v.EmptyDir == nil:
 			return "its volume cannot be written"
 		default: // a volume to write in
 			return ""

@@ -2,12 +2,12 @@ package deploy_test
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,15 +25,16 @@ func TestTheDaemonsTakeTheirConfiguration(t *testing.T) {
 		for _, w := range workloads(t, m) {
 			c := w.pod.Spec.Containers[0]
 			if c.Name == "etcd" {
-				continue
+				c = w.pod.Spec.InitContainers[0]
 			}
 			args := append([]string{}, c.Args...)
-			config := of[*corev1.ConfigMap](m)[0]
 			for i, a := range args {
-				if name := filepath.Base(a); config.Data[name] != "" {
-					args[i] = filepath.Join(t.TempDir(), name)
-					if err := os.WriteFile(args[i], []byte(config.Data[name]), 0o600); err != nil {
-						t.Fatal(err)
+				for _, config := range of[*corev1.ConfigMap](m) {
+					if name := filepath.Base(a); config.Data[name] != "" && !strings.Contains(a, "=") {
+						args[i] = filepath.Join(t.TempDir(), name)
+						if err := os.WriteFile(args[i], []byte(config.Data[name]), 0o600); err != nil {
+							t.Fatal(err)
+						}
 					}
 				}
 			}
@@ -65,6 +66,16 @@ func TestTheDaemonsTakeTheirConfiguration(t *testing.T) {
 				cfg, err := boot.Load[boot.Restore]("oscarfed restore", "", args[1:], io.Discard)
 				if err != nil || args[0] != "restore" || !cfg.Replace || cfg.RecoveryIdentity == "" {
 					t.Errorf("%s: %s: %+v, %v", m.values, args[0], cfg, err)
+				}
+			case "prepare":
+				cfg, err := boot.Load[boot.EtcdPrepareMember]("oscarfed etcd prepare-member", "", args[2:], io.Discard)
+				if err != nil || args[0] != "etcd" || args[1] != "prepare-member" || !slices.Contains(w.pod.Spec.Containers[0].Args, "--config-file="+cfg.Out+"/etcd.yaml") {
+					t.Errorf("%s: %s: %+v, %v", m.values, args[:2], cfg, err)
+				}
+			case "setup":
+				cfg, err := boot.Load[boot.EtcdSetup]("oscarfed etcd setup", "", args[2:], io.Discard)
+				if err != nil || args[0] != "etcd" || args[1] != "setup" || len(cfg.Endpoints) != 3 {
+					t.Errorf("%s: %s: %+v, %v", m.values, args[:2], cfg, err)
 				}
 			default:
 				t.Errorf("%s: container %q is not known here", m.values, c.Name)
@@ -133,8 +144,8 @@ func serviceAt(m manifest, address string) bool {
 	return false
 }
 
-// etcd takes the arguments of the members that the chart starts.
-func TestEtcdTakesItsArguments(t *testing.T) {
+// etcd takes the configuration that the members have in common, once what prepare-member adds is in it.
+func TestEtcdTakesItsConfiguration(t *testing.T) {
 	members := 0
 	for _, m := range manifests(t) {
 		for _, w := range workloads(t, m) {
@@ -142,32 +153,44 @@ func TestEtcdTakesItsArguments(t *testing.T) {
 				continue
 			}
 			members++
-			cfg := embed.NewConfig()
-			flags := flag.NewFlagSet("etcd", flag.ContinueOnError)
-			flags.SetOutput(io.Discard)
-			cfg.AddFlags(flags)
-			flags.StringVar(&cfg.ClusterState, "initial-cluster-state", cfg.ClusterState, "defined by etcd's main")
-			var args []string
-			for _, a := range w.pod.Spec.Containers[0].Args {
-				args = append(args, strings.ReplaceAll(a, "$(POD_NAME)", w.name+"-1"))
+			var common map[string]any
+			for _, c := range of[*corev1.ConfigMap](m) {
+				if c.Name == w.name {
+					if err := yaml.UnmarshalStrict([]byte(c.Data["etcd.yaml"]), &common); err != nil {
+						t.Errorf("%s: %v", m.values, err)
+					}
+				}
 			}
-			if err := flags.Parse(args); err != nil {
+			name := w.name + "-1"
+			own, all := "", strings.Split(fmt.Sprint(common["initial-cluster"]), ",")
+			for _, one := range all {
+				if url, ok := strings.CutPrefix(one, name+"="); ok {
+					own = url
+				}
+			}
+			if own == "" || len(all) != int(w.replicas) {
+				t.Errorf("%s: %s is none of %v", m.values, name, all)
+			}
+			common["name"], common["initial-advertise-peer-urls"], common["advertise-client-urls"] = name, own, "https://"+name+":2379"
+			common["initial-cluster-state"] = "existing"
+			data, err := yaml.Marshal(common)
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(t.TempDir(), "etcd.yaml")
+			if err := os.WriteFile(file, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cfg, err := embed.ConfigFromFile(file)
+			if err != nil {
 				t.Errorf("%s: %v", m.values, err)
 				continue
-			}
-			if rest := flags.Args(); len(rest) > 0 {
-				t.Errorf("%s: etcd does not know %v", m.values, rest)
-			}
-			if err := cfg.Validate(); err != nil {
-				t.Errorf("%s: %v", m.values, err)
 			}
 			if !cfg.ClientTLSInfo.ClientCertAuth || !cfg.PeerTLSInfo.ClientCertAuth {
 				t.Errorf("%s: etcd lets in who has no certificate", m.values)
 			}
-			all := strings.Split(cfg.InitialCluster, ",")
-			own := cfg.Name + "=" + flags.Lookup("initial-advertise-peer-urls").Value.String()
-			if len(all) != int(w.replicas) || !strings.Contains(cfg.InitialCluster, own) {
-				t.Errorf("%s: %q is none of %v", m.values, own, all)
+			if cfg.QuotaBackendBytes < 64<<20 || cfg.AutoCompactionRetention == "" || cfg.Dir == "" {
+				t.Errorf("%s: %d %q %q", m.values, cfg.QuotaBackendBytes, cfg.AutoCompactionRetention, cfg.Dir)
 			}
 		}
 	}

@@ -48,6 +48,12 @@ app.kubernetes.io/component: restore
 
 {{- define "oscarfed.etcdName" -}}{{ include "oscarfed.name" . }}-etcd{{- end -}}
 
+{{- define "oscarfed.etcdSetupSelector" -}}
+app.kubernetes.io/name: oscarfed
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: etcd-setup
+{{- end -}}
+
 {{- define "oscarfed.gatewayName" -}}{{ include "oscarfed.name" . }}-etcd-gateway{{- end -}}
 
 {{- define "oscarfed.gatewaySelector" -}}
