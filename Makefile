@@ -79,9 +79,12 @@ kube-node: node-programs ## start a real Kubernetes node in namespaces, run a po
 	@$(BUILD)/kubenode -kube $(KUBE) -node $(NODE) -- $(COMMAND)
 
 e2e-kube: node-programs images ## the control plane's chart and images on such a node; E2E_KUBE=auto skips where a machine refuses
-	@CGO_ENABLED=0 $(GO) build -o $(BUILD)/age-keygen filippo.io/age/cmd/age-keygen
-	@helm=$$(tools/tool.sh helm); arch=$$($(GO) env GOARCH); $(BUILD)/kubenode -kube $(KUBE) -node $(NODE) -- \
-		test/e2ekube/run.sh "$(CURDIR)/$(BUILD)/images/oscarfed-$(or $(RELEASE),devel)-linux-$$arch.tar" "$$helm" "$(CURDIR)/$(BUILD)/age-keygen"
+	@mkdir -p $(BUILD)/e2ekube
+	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BUILD)/e2ekube/ filippo.io/age/cmd/age-keygen ./cmd/oscarfed ./test/e2ekube/certificates
+	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BUILD)/e2ekube/etcd go.etcd.io/etcd/server/v3
+	@helm=$$(tools/tool.sh helm); arch=$$($(GO) env GOARCH); \
+		$(BUILD)/kubenode -kube $(KUBE) -node $(NODE) -image localhost/etcd:test=$(BUILD)/e2ekube/etcd -- \
+		test/e2ekube/run.sh "$(CURDIR)/$(BUILD)/images/oscarfed-$(or $(RELEASE),devel)-linux-$$arch.tar" "$$helm" "$(CURDIR)/$(BUILD)/e2ekube"
 
 node-programs: kube $(NODE)/built
 	@tools/kubenode.sh

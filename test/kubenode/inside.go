@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -98,22 +99,30 @@ func (n *node) start(ctx context.Context) error {
 	return n.kubernetes(ctx, etcd.Endpoint(), k)
 }
 
-// runtime starts containerd and gives it the image that every pod needs.
+// runtime starts containerd and gives it the images that pods need and no registry has.
 func (n *node) runtime(ctx context.Context) error {
 	if err := n.program("/usr/bin/containerd", "--config", filepath.Join(n.dir, "containerd.toml"), "--address", socket); err != nil {
 		return err
 	}
-	image := filepath.Join(n.dir, "pause.tar")
-	if err := writeImage(image, pauseImage, filepath.Join(n.node, "pause")); err != nil {
-		return err
-	}
-	return n.until(ctx, "containerd imports images", func(ctx context.Context) error {
-		out, err := exec.CommandContext(ctx, "/usr/bin/ctr", "--address", socket, "--namespace", "k8s.io", "images", "import", image).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("%w: %s", err, out)
+	images := map[string]string{pauseImage: filepath.Join(n.node, "pause")}
+	maps.Copy(images, n.images)
+	for name, program := range images {
+		image := filepath.Join(n.dir, filepath.Base(program)+".tar")
+		if err := writeImage(image, name, program); err != nil {
+			return err
 		}
-		return nil
-	})
+		err := n.until(ctx, "containerd imports images", func(ctx context.Context) error {
+			out, err := exec.CommandContext(ctx, "/usr/bin/ctr", "--address", socket, "--namespace", "k8s.io", "images", "import", image).CombinedOutput()
+			if err != nil {
+				return fmt.Errorf("%w: %s", err, out)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // kubernetes starts the control plane, and then what runs on the node.

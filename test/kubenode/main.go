@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -18,6 +19,8 @@ import (
 type config struct {
 	// kube and node are the folders of `make kube` and `make kube-node`.
 	kube, node string
+	// images are programs that pods may run: names of images, each with the static program in it.
+	images map[string]string
 	// dir is the folder of this node: everything that it writes.
 	dir string
 	// command is run in the node; none is the check.
@@ -40,6 +43,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&cfg.kube, "kube", "", "folder with kube-apiserver and kube-controller-manager")
 	flags.StringVar(&cfg.node, "node", "", "folder with kubelet, kube-proxy, kube-scheduler, kubectl and pause")
 	flags.StringVar(&cfg.dir, "inside", "", "the folder of a node: this is the first process of its namespaces")
+	cfg.images = map[string]string{}
+	flags.Func("image", "IMAGE=FILE: an image of one static program that pods can run; may be repeated", func(v string) error {
+		name, program, ok := strings.Cut(v, "=")
+		if !ok {
+			return errors.New("it has no =")
+		}
+		var err error
+		cfg.images[name], err = filepath.Abs(program)
+		return err
+	})
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}

@@ -60,7 +60,11 @@ func startInside(ctx context.Context, cfg *config, groups cgroups, stdout io.Wri
 	// Linux kills the child when the thread that started it ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	args := append([]string{"-kube", cfg.kube, "-node", cfg.node, "-inside", cfg.dir, "--"}, cfg.command...)
+	args := []string{"-kube", cfg.kube, "-node", cfg.node, "-inside", cfg.dir}
+	for name, program := range cfg.images {
+		args = append(args, "-image", name+"="+program)
+	}
+	args = append(append(args, "--"), cfg.command...)
 	cmd := exec.Command("/proc/self/exe", args...)
 	cmd.Stdout, cmd.Stderr = stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{

@@ -1,0 +1,63 @@
+# Three members of etcd beside three control planes: install, which gives etcd its users; a member is killed, another
+# loses its volume and takes part again by itself; upgrade of the members; uninstall. Sourced by run.sh.
+namespace=members release=fed name=fed-oscarfed etcd=fed-oscarfed-etcd
+restricted
+for i in 0 1 2; do
+  volume "etcd-$i" 10Gi
+  volume "control-plane-$i" 10Gi
+done
+work=$(mktemp -d)
+domain=$etcd.$namespace.svc
+"$programs/certificates" "$work/server" "$etcd-0.$domain" "$etcd-1.$domain" "$etcd-2.$domain" 127.0.0.1
+"$programs/oscarfed" etcd authority --ca-out "$work/authority" >/dev/null
+"$programs/age-keygen" -o "$work/identity.age" 2>/dev/null
+k create secret generic oscarfed-identity --from-file="$work/identity.age" >/dev/null
+k create secret generic oscarfed-etcd-authority --from-file="$work/authority" >/dev/null
+for use in server peer; do
+  k create secret generic "oscarfed-etcd-$use" --from-file="$work/server" >/dev/null
+done
+k create configmap etcd-ca --from-file="$work/server/ca.crt" >/dev/null
+rm -r "$work"
+
+install=("$helm" upgrade --install "$release" "$charts/oscarfed" --namespace="$namespace"
+  --set replicas=3 --set admin.passwordSecret.name=oscarfed-admin --set identity.secret.name=oscarfed-identity
+  --set api.insecureHTTP=true --set etcd.mode=cluster --set etcd.authoritySecret=oscarfed-etcd-authority
+  --set etcd.ca.configMap=etcd-ca --set etcd.cluster.image=localhost/etcd:test --set 'etcd.cluster.command={/etcd}'
+  --set etcd.cluster.serverSecret=oscarfed-etcd-server --set etcd.cluster.peerSecret=oscarfed-etcd-peer
+  --set etcd.cluster.antiAffinityRequired=false)
+"${install[@]}" >/dev/null
+k rollout status "statefulset/$etcd" --timeout=$limit >/dev/null
+k wait "job/$etcd-setup-1" --for=condition=Complete --timeout=$limit >/dev/null
+say "three members of etcd with users"
+k rollout status "statefulset/$name" --timeout=$limit >/dev/null
+register
+kept
+say "three control planes, and a cluster is registered"
+
+before=$(uid "$etcd-0")
+k delete pod "$etcd-0" --grace-period=0 --force >/dev/null 2>&1
+replaced "$etcd-0" "$before"
+kept
+say "a member is killed, and back with its data"
+
+before=$(uid "$etcd-1")
+lose "data-$etcd-1" "$etcd-1"
+replaced "$etcd-1" "$before"
+k logs "$etcd-1" --container=prepare | grep -q 'the member lost its data and is replaced'
+kept
+say "a member lost its volume, and takes part as another"
+
+"${install[@]}" --set etcd.retention=20m >/dev/null
+k rollout status "statefulset/$etcd" --timeout=$limit >/dev/null
+k rollout status "statefulset/$name" --timeout=$limit >/dev/null
+kept
+# With what it has now, the new member is a majority with either of the others.
+k delete pod "$etcd-2" --grace-period=0 --force >/dev/null 2>&1
+api POST /system/clusters '{"cluster_id":"later","endpoint":"https://later.example.org"}' >/dev/null
+k rollout status "statefulset/$etcd" --timeout=$limit >/dev/null
+say "the members are upgraded, and two of them are enough"
+
+"$helm" uninstall "$release" --namespace="$namespace" --wait --timeout 5m >/dev/null
+left=$(k get statefulsets,deployments,services,cronjobs,jobs,networkpolicies,poddisruptionbudgets -o name)
+[ -z "$left" ] || { echo "uninstall left $left"; exit 1; }
+say "uninstalled"
