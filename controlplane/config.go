@@ -107,7 +107,9 @@ type Config struct {
 	// list, and of a few more; nil is off.
 	FailPoint func(name string)
 	Logger    *slog.Logger
-	Registry  prometheus.Registerer
+	Registry  *prometheus.Registry
+	// RecentLog are the last lines of this instance's log, for who helps; nil for none.
+	RecentLog func() []byte
 }
 
 func (c Config) withDefaults() Config {

@@ -19,6 +19,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/controlplane/runs"
 	"github.com/oscarfed/oscarfed/controlplane/stats"
+	"github.com/oscarfed/oscarfed/controlplane/support"
 	"github.com/oscarfed/oscarfed/controlplane/tokens"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/controlplane/watch"
@@ -42,6 +43,7 @@ type ControlPlane struct {
 	Watch       *watch.Controller
 	Events      *events.Controller
 	Stats       *stats.Controller
+	Support     *support.Controller
 
 	cfg    Config
 	mirror *store.Mirror

@@ -14,6 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/controlplane/runs"
 	"github.com/oscarfed/oscarfed/controlplane/stats"
+	"github.com/oscarfed/oscarfed/controlplane/support"
 	"github.com/oscarfed/oscarfed/controlplane/tokens"
 	"github.com/oscarfed/oscarfed/controlplane/watch"
 	"github.com/oscarfed/oscarfed/store"
@@ -70,6 +71,9 @@ func (c *ControlPlane) wire(counters *request.Counters, meter *access.Meter) err
 	}
 	c.Events = events.New(events.Config{State: c.state, Gate: c.gate, Now: cfg.Now})
 	c.Stats = stats.New(stats.Config{State: c.state, Gate: c.gate, Now: cfg.Now})
+	c.Support = support.New(support.Config{
+		Store: c.cfg.Store, Gate: c.gate, Metrics: cfg.Registry, Instance: c.instance, Log: cfg.RecentLog, Now: cfg.Now,
+	})
 	c.Watch = watch.New(watch.Config{State: c.state, Gate: c.gate, Clusters: c.Clusters, Jobs: c.Jobs, Events: c.Events, Now: cfg.Now})
 	c.Runs = runs.New(runs.Config{
 		State: c.state, Gate: c.gate, Tokens: c.Tokens, Jobs: c.Jobs, Identity: cfg.Identity, Hub: hub,

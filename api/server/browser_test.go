@@ -187,7 +187,7 @@ func TestNoGETChangesAnything(t *testing.T) {
 	reads := []string{
 		"Audit", "Cluster", "Clusters", "DefaultStorage", "Deleted", "Deployment", "Differences", "ExplainJob", "Federation", "Federations", "Health", "History",
 		"Info", "Job", "JobLog", "JobLogs", "Jobs", "RefreshToken", "Replicas", "Capacities", "Service", "Services", "StorageOf", "TakeStream", "JobCounts", "Changes",
-		"Buckets", "Volumes", "Forward", "Usage", "Events", "Stats",
+		"Buckets", "Volumes", "Forward", "Usage", "Events", "Stats", "Files",
 	}
 	f := everything()
 	handler := newServer(t, f).Handler()

@@ -196,6 +196,19 @@ func (f *fake) Deleted(ctx context.Context, c identity.Caller, groupID string) (
 	return f.deleted.Replicas, f.err
 }
 
+func (f *fake) Files(ctx context.Context, c identity.Caller, add func(name string, data []byte) error) error {
+	f.called(ctx, "Files", c, nil)
+	if f.err != nil {
+		return f.err
+	}
+	for _, name := range []string{"metrics.txt", "control-plane.json"} {
+		if err := add(name, []byte(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (f *fake) Audit(ctx context.Context, c identity.Caller, q request.AuditQuery) ([]v1.AuditEntry, string, error) {
 	f.called(ctx, "Audit", c, q)
 	return f.audit, f.next, f.err

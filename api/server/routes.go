@@ -36,6 +36,7 @@ func (s *Server) routes() chi.Router {
 		s.routesOfJobs(r)
 		s.routesOfClusters(r)
 	})
+	r.With(s.ready, s.streamed(supportTimeout), s.authenticate, s.limits.Caller, whileValid).Get(supportRoute, s.handle(s.getSupport))
 	s.routesOfSyncers(r)
 	return r
 }

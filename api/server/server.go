@@ -48,6 +48,7 @@ type UseCases struct {
 	Changes     Changes
 	Events      Events
 	Stats       Stats
+	Support     Support
 	Tokens      Tokens
 	Jobs        Jobs
 	JobLogs     JobLogs

@@ -24,6 +24,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/internal/failpoint"
+	"github.com/oscarfed/oscarfed/internal/logring"
 	"github.com/oscarfed/oscarfed/internal/pki"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/access"
@@ -42,9 +43,14 @@ const witnessName = "witness.json"
 // a log line says so each time.
 const readyTimeout = 60 * time.Second
 
+// recentLog is how many bytes of its log a control plane keeps in memory, for who helps.
+const recentLog = 4 << 20
+
 // RunControlPlane runs the daemon until ctx ends. It writes one line to out when
 // it serves: the address of its API.
 func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, out io.Writer) error {
+	recent := logring.New(recentLog)
+	log = slog.New(slog.NewMultiHandler(log.Handler(), slog.NewJSONHandler(recent, nil)))
 	password, err := readSecret(cfg.AdminPasswordFile)
 	if err != nil {
 		return fmt.Errorf("the administrator's password: %w", err)
@@ -63,7 +69,7 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 	}
 	defer listener.Close() // it is closed already when it has served
 	registry := newRegistry()
-	conf.Registry = registry
+	conf.Registry, conf.RecentLog = registry, recent.Bytes
 	etcd, err := startEtcd(ctx, cfg, conf.Now, registry, log)
 	if err != nil {
 		return err

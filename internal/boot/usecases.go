@@ -21,6 +21,7 @@ func UseCases(cp *controlplane.ControlPlane) server.UseCases {
 		Changes:     cp.Watch,
 		Events:      cp.Events,
 		Stats:       cp.Stats,
+		Support:     cp.Support,
 		Tokens:      cp.Tokens,
 		Jobs:        cp.Jobs,
 		JobLogs:     cp.Runs,

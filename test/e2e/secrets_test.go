@@ -59,6 +59,7 @@ func TestSecretsAreNowhereToBeRead(t *testing.T) {
 		for _, path := range []string{
 			"/system/services", "/system/services/grayifyr0", "/system/services/grayifyr1", "/system/replicas/grayifyr0",
 			"/system/federations", "/system/federations/grayifyr0", "/system/clusters", "/system/clusters/" + a, "/system/info", "/health",
+			"/system/support",
 		} {
 			ask("GET", path, "")
 		}
