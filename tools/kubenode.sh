@@ -2,7 +2,7 @@
 # Installs on Debian, as root, what a real Kubernetes node runs besides Kubernetes.
 set -euo pipefail
 
-packages=(containerd runc containernetworking-plugins iptables conntrack iproute2)
+packages=(containerd runc containernetworking-plugins iptables conntrack iproute2 curl)
 missing=()
 for package in "${packages[@]}"; do
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
