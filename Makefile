@@ -42,7 +42,7 @@ KUBE_LDFLAGS := -s -w -X $(KUBE_STAMP).gitVersion=$(KUBE_VERSION) \
 OPENID_VERSION := $(shell awk -F '"' '$$2 == "oidc-provider" { print $$4 }' test/openid/package.json)
 OPENID         := $(BUILD)/tools/openid-$(OPENID_VERSION)
 
-.PHONY: help build images demo demo-keep test kube kube-node e2e-kube node-programs openid lint fuzz bench contract proof proof-ha proof-jobs campaign campaign-coverage browser ui ui-check ui-tools screenshots recording
+.PHONY: help build images release demo demo-keep test kube kube-node e2e-kube node-programs openid lint fuzz bench contract proof proof-ha proof-jobs campaign campaign-coverage browser ui ui-check ui-tools screenshots recording
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ build: ## build the commands into bin/
 
 images: ## container images as tarballs in build/images, amd64 and arm64; RELEASE=v1.2.3 names them
 	@$(GO) run ./deploy/images -ko "$$(tools/tool.sh ko)" -out $(BUILD)/images -release '$(RELEASE)'
+
+release: ## all of release VERSION=v1.2.3 in build/release: archives, images, charts, lists of contents, checksums
+	@$(GO) run ./deploy/release -version '$(VERSION)' -out $(BUILD)/release -ko "$$(tools/tool.sh ko)" -helm "$$(tools/tool.sh helm)"
 
 demo: build ## a whole federation on this machine: create, repair, refusal, delete; ends by itself
 	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BUILD)/demo ./test/demo
