@@ -187,8 +187,7 @@ func (r *release) images(ctx context.Context) error {
 		return err
 	}
 	for _, list := range lists {
-		arch := strings.TrimPrefix(filepath.Base(filepath.Dir(list)), "sbom-")
-		if err := copyFile(filepath.Join(r.out, "image-"+arch+"-"+filepath.Base(list)), list); err != nil {
+		if err := copyFile(filepath.Join(r.out, "image-"+filepath.Base(list)), list); err != nil {
 			return err
 		}
 	}
