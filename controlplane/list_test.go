@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
@@ -133,6 +134,10 @@ func kinds(l *lists, cp *controlplane.ControlPlane, caller identity.Caller) map[
 			page, err := cp.Federations.Services(ctx, caller, q, true)
 			return textsOf(page, err, func(s federations.ListedService) any { return []any{s.Service, s.Deployment} })
 		},
+		"replicas": func(q listing.Query) ([]string, string, error) {
+			page, err := cp.Federations.ReplicaStatuses(ctx, caller, q)
+			return textsOf(page, err, func(s v1.ServiceStatus) any { return s })
+		},
 		"clusters": func(q listing.Query) ([]string, string, error) {
 			page, err := cp.Clusters.List(ctx, caller, q)
 			return textsOf(page, err, func(c *clusters.Cluster) any { return c })
@@ -242,7 +247,7 @@ func TestFiltersTellNothingOfWhatIsNotSeen(t *testing.T) {
 			{bob, listing.Query{Owner: "ann", Labels: selector}, 0, 0},
 		} {
 			for kind, list := range kinds(l, l.ControlPlane, tt.caller) {
-				want := map[string]int{"federations": tt.federations, "services": tt.services}[kind]
+				want := map[string]int{"federations": tt.federations, "services": tt.services, "replicas": tt.services}[kind]
 				if kind == "clusters" {
 					continue
 				}

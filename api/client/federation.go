@@ -13,6 +13,17 @@ func (c *Client) Replicas(ctx context.Context, service, clusterID string) (*v1.R
 	return get[v1.Replicas](ctx, c, replicasPath(service), onCluster(clusterID))
 }
 
+// ReplicaPages lists how replicas stand, page by page: see pages.
+func (c *Client) ReplicaPages(ctx context.Context, q ListQuery) iter.Seq2[v1.ServiceStatus, error] {
+	return pages[v1.ServiceStatus](ctx, c, "/system/replicas", q)
+}
+
+// ReplicaStatuses lists how every replica stands that the caller may see; those of one cluster when
+// clusterID is not empty.
+func (c *Client) ReplicaStatuses(ctx context.Context, clusterID string) ([]v1.ServiceStatus, error) {
+	return all(func() iter.Seq2[v1.ServiceStatus, error] { return c.ReplicaPages(ctx, ListQuery{ClusterID: clusterID}) })
+}
+
 // FederationPages lists the federations of a query page by page: see pages.
 func (c *Client) FederationPages(ctx context.Context, q ListQuery) iter.Seq2[v1.Federation, error] {
 	return pages[v1.Federation](ctx, c, "/system/federations", q)

@@ -186,7 +186,7 @@ func TestAnswersAreNoPages(t *testing.T) {
 func TestNoGETChangesAnything(t *testing.T) {
 	reads := []string{
 		"Audit", "Cluster", "Clusters", "DefaultStorage", "Deleted", "Deployment", "Differences", "ExplainJob", "Federation", "Federations", "Health", "History",
-		"Info", "Job", "JobLog", "JobLogs", "Jobs", "RefreshToken", "Replicas", "Capacities", "Service", "Services", "StorageOf", "TakeStream", "JobCounts", "Changes",
+		"Info", "Job", "JobLog", "JobLogs", "Jobs", "RefreshToken", "Replicas", "ReplicaStatuses", "Capacities", "Service", "Services", "StorageOf", "TakeStream", "JobCounts", "Changes",
 		"Buckets", "Volumes", "Forward", "Usage", "Events", "Stats", "Files",
 	}
 	f := everything()

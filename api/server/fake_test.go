@@ -233,6 +233,22 @@ func (f federationCases) List(ctx context.Context, c identity.Caller, q listing.
 	return page, f.err
 }
 
+func (f federationCases) ReplicaStatuses(ctx context.Context, c identity.Caller, q listing.Query) (*listing.Page[v1.ServiceStatus], error) {
+	f.called(ctx, "ReplicaStatuses", c, q)
+	var list []v1.ServiceStatus
+	for i := range f.federations {
+		shown := f.federations[i].Wire(time.Time{})
+		for _, m := range shown.Replicas {
+			if m.Status != nil {
+				list = append(list, shown.ServiceStatus(m))
+			}
+		}
+	}
+	page := listing.PageOf(list...)
+	page.Next = f.next
+	return page, f.err
+}
+
 func (f federationCases) Get(ctx context.Context, c identity.Caller, id string) (*view.Federation, error) {
 	f.called(ctx, "Federation", c, target{Name: id})
 	return f.federation, f.err

@@ -17,6 +17,8 @@ type Federations interface {
 	Replicas(ctx context.Context, caller identity.Caller, name, clusterID string) (*view.Replicas, error)
 	// List gives one federation after another: all of them may be much.
 	List(ctx context.Context, caller identity.Caller, q listing.Query) (*listing.Page[*view.Federation], error)
+	// ReplicaStatuses are told one after another, too.
+	ReplicaStatuses(ctx context.Context, caller identity.Caller, q listing.Query) (*listing.Page[v1.ServiceStatus], error)
 	Get(ctx context.Context, caller identity.Caller, uidOrGroup string) (*view.Federation, error)
 	Deleted(ctx context.Context, caller identity.Caller, groupID string) ([]v1.DeletedReplica, error)
 	ChangeReplicas(ctx context.Context, caller identity.Caller, service string, req federations.ReplicasRequest) (*federations.ChangeResult, error)

@@ -19,7 +19,7 @@ import (
 
 func TestAPageNamesTheNextOne(t *testing.T) {
 	c := newClient(t, &fake{next: "token", audit: []v1.AuditEntry{}})
-	for _, path := range []string{"/system/services", "/system/federations", "/system/audit"} {
+	for _, path := range []string{"/system/services", "/system/federations", "/system/replicas", "/system/audit"} {
 		resp := c.do("GET", path+"?limit=1", "")
 		if resp.StatusCode != 200 || resp.Header.Get("Oscarfed-Continue") != "token" {
 			t.Errorf("%s: %d, %v", path, resp.StatusCode, resp.Header)
@@ -35,7 +35,7 @@ func TestAPageNamesTheNextOne(t *testing.T) {
 }
 
 func TestNonsenseInAListIsRefusedWithWords(t *testing.T) {
-	for _, list := range []string{"/system/federations", "/system/services", "/system/clusters"} {
+	for _, list := range []string{"/system/federations", "/system/services", "/system/replicas", "/system/clusters"} {
 		for _, query := range []string{
 			"limit=0", "limit=-1", "limit=1001", "limit=x", "limit=1e2", "limit=99999999999999999999", "label=a%20b", "label=(", "label=" + strings.Repeat("a,", 600),
 			"continue=" + strings.Repeat("A", listing.MaxToken+1),
@@ -52,7 +52,7 @@ func TestNonsenseInAListIsRefusedWithWords(t *testing.T) {
 
 func TestARevisionThatIsGoneIsAnswered410(t *testing.T) {
 	c := newClient(t, &fake{err: &fault.Error{Code: fault.CodeExpired, Message: "gone", Continue: "on"}})
-	for _, list := range []string{"/system/federations", "/system/services", "/system/clusters", "/system/audit"} {
+	for _, list := range []string{"/system/federations", "/system/services", "/system/replicas", "/system/clusters", "/system/audit"} {
 		resp := c.do("GET", list+"?continue=x", "", "Accept", problemType)
 		if p := problemOf(t, resp); resp.StatusCode != 410 || p.Code != "expired" || resp.Header.Get("Oscarfed-Continue") != "on" {
 			t.Errorf("%s: %d %+v %v", list, resp.StatusCode, p, resp.Header)

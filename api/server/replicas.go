@@ -6,10 +6,25 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/server/respond"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 )
 
 const replicasRoute = "/system/replicas/{service}"
+
+// listReplicas answers GET /system/replicas: one page with ?limit=, else all.
+func (s *Server) listReplicas(w http.ResponseWriter, r *http.Request) error {
+	p := paramsOf(r)
+	q := p.ownedQuery()
+	if err := p.err(); err != nil {
+		return err
+	}
+	page, err := s.cp.Federations.ReplicaStatuses(r.Context(), respond.StateOf(r).Caller, q)
+	if err != nil {
+		return err
+	}
+	return writePage(s, w, r, &listWriter{w: w}, page, func(one v1.ServiceStatus) (any, error) { return one, nil })
+}
 
 // getReplicas answers GET /system/replicas/{service}: the federation as that
 // replica sees it; with ?wait= once nothing is under way there, or as it is when

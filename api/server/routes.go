@@ -96,6 +96,7 @@ func (s *Server) routesOfStreams(r chi.Router) {
 // routesOfFederations are ours about federations, plans, what is deleted or differs, and the
 // audit.
 func (s *Server) routesOfFederations(r chi.Router) {
+	r.Get("/system/replicas", s.handle(s.listReplicas))
 	r.Post(replicasRoute, s.handle(s.addReplicas))
 	r.Put(replicasRoute, s.handle(s.replaceReplicas))
 	r.Delete(replicasRoute, s.handle(s.removeReplicas))

@@ -190,7 +190,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 	f := &fake{}
 	c := newClient(t, f)
 	for _, route := range []string{
-		"GET /", "GET /system", "GET /system/nothing", "GET /system/services/a/b", "GET /system/replicas", "POST /health",
+		"GET /", "GET /system", "GET /system/nothing", "GET /system/services/a/b", "GET /system/replica", "POST /health",
 		"PATCH /system/services", "PUT /system/services/x", "POST /system/services/x", "DELETE /system/services", "DELETE /system/services/",
 		"PUT /system/federations", "TRACE /system/info", "BREW /system/info", "OPTIONS /system/services", "GET //system/services",
 	} {

@@ -47,6 +47,15 @@ type ServiceStatus struct {
 	Status     Status `json:"status"`
 }
 
+// ServiceStatus is how one of its replicas stands; m has a status.
+func (f *Federation) ServiceStatus(m Replica) ServiceStatus {
+	return ServiceStatus{
+		Federation: f.UID, GroupID: f.GroupID, Owner: f.Owner, ClusterID: m.ClusterID, ServiceName: m.ServiceName,
+		Coordinator: f.Coordinator.ClusterID == m.ClusterID && f.Coordinator.ServiceName == m.ServiceName,
+		Generation:  f.Generation, Status: *m.Status,
+	}
+}
+
 // Bookmark says that everything up to a revision was told.
 type Bookmark struct {
 	Revision int64  `json:"revision"`

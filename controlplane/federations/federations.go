@@ -53,8 +53,8 @@ type Controller struct {
 	sealer   *seal.Sealer
 	limits   decide.Limits
 	planKey  []byte
-	// federationTokens and serviceTokens continue lists.
-	federationTokens, serviceTokens *listing.Tokens
+	// These continue lists.
+	federationTokens, serviceTokens, replicaTokens *listing.Tokens
 	// changing lets one change of a federation at a time be rendered here: of many concurrent
 	// ones all but one would be rendered in vain. The compare of the federation's record makes
 	// changes safe.
@@ -73,6 +73,7 @@ func New(cfg Config) *Controller {
 		planKey:          cfg.Identity.Derive("oscarfed plan"),
 		federationTokens: listing.NewTokens("federations", cfg.Identity.Derive("oscarfed list")),
 		serviceTokens:    listing.NewTokens("services", cfg.Identity.Derive("oscarfed list")),
+		replicaTokens:    listing.NewTokens("replicas", cfg.Identity.Derive("oscarfed list")),
 	}
 	c.federations = worker.New(worker.Config[string]{
 		Handle: c.reconcile, Goroutines: cfg.Workers, Stale: []error{gate.ErrStale},

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/listing"
 	"github.com/oscarfed/oscarfed/controlplane/view"
@@ -23,22 +24,33 @@ type ListedService struct {
 // shows the federation as its definition has it. deployments says that it is told how each stands.
 // Definitions of pages are read at the revision of the page.
 func (c *Controller) Services(ctx context.Context, caller identity.Caller, q listing.Query, deployments bool) (*listing.Page[ListedService], error) {
-	at, err := c.begin(ctx, c.serviceTokens, caller, &q, 3)
+	s := &serviceScan{c: c, caller: caller, q: q, deployments: deployments}
+	return pageOf(ctx, s, c.serviceTokens, s.show)
+}
+
+// ReplicaStatuses lists how every replica stands that the caller may see, by name and then by cluster,
+// without definitions.
+func (c *Controller) ReplicaStatuses(ctx context.Context, caller identity.Caller, q listing.Query) (*listing.Page[v1.ServiceStatus], error) {
+	s := &serviceScan{c: c, caller: caller, q: q}
+	return pageOf(ctx, s, c.replicaTokens, s.showStatus)
+}
+
+// pageOf is the page of a list of replicas, which show shows.
+func pageOf[T any](ctx context.Context, s *serviceScan, tokens *listing.Tokens, show func(context.Context, []view.MemberRef, func(T) error) error) (*listing.Page[T], error) {
+	at, err := s.c.begin(ctx, tokens, s.caller, &s.q, 3)
 	if err != nil {
 		return nil, err
 	}
-	s := &serviceScan{
-		c: c, caller: caller, q: q, reader: c.state.At(at.Revision), deployments: deployments,
-		after: view.ReplicaPos{Service: at.After[0], Cluster: at.After[1], UID: at.After[2]},
-	}
-	if q.Limit > 0 || q.Continue != "" {
+	s.reader = s.c.state.At(at.Revision)
+	s.after = view.ReplicaPos{Service: at.After[0], Cluster: at.After[1], UID: at.After[2]}
+	if s.q.Limit > 0 || s.q.Continue != "" {
 		s.readAt = at.Revision
 	}
-	list := listing.List[view.MemberRef, ListedService]{
-		Tokens: c.serviceTokens, Next: s.next, Show: s.show, AtOnce: aheadOf,
+	list := listing.List[view.MemberRef, T]{
+		Tokens: tokens, Next: s.next, Show: show, AtOnce: aheadOf,
 		Position: func(p view.MemberRef) []string { return []string{p.At().ServiceName, p.At().ClusterID, p.UID} },
 	}
-	return list.Page(ctx, caller, &q, at)
+	return list.Page(ctx, s.caller, &s.q, at)
 }
 
 // aheadOf is how many replicas are shown with one read of their definitions.
@@ -128,6 +140,29 @@ func (s *serviceScan) show(ctx context.Context, found []view.MemberRef, fn func(
 			if err := fn(ListedService{Service: s.c.shown(d, p), Deployment: states[i]}); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// showStatus calls fn with how some replicas stand.
+func (s *serviceScan) showStatus(_ context.Context, found []view.MemberRef, fn func(v1.ServiceStatus) error) error {
+	federations := map[string]v1.Federation{}
+	err := s.reader.Read(func(past *view.Past) {
+		for _, p := range found {
+			if _, is := federations[p.UID]; !is {
+				shown := past.Show(view.Versioned[record.Federation]{Rec: p.Rec, Rev: p.Rev})
+				federations[p.UID] = shown.Wire(s.c.cfg.Now())
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for _, p := range found {
+		f := federations[p.UID]
+		if err := fn(f.ServiceStatus(f.Replicas[p.Member])); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -200,11 +200,7 @@ func (f *follower) show(r view.Versioned[record.Federation], render func(view.Ve
 		if m.Status == nil || q.ClusterID != "" && m.ClusterID != q.ClusterID || !q.MatchesPhase(m.Status.Phase) {
 			continue
 		}
-		out.services[m.ClusterID+"/"+m.ServiceName] = v1.ServiceStatus{
-			Federation: wire.UID, GroupID: wire.GroupID, Owner: wire.Owner, ClusterID: m.ClusterID, ServiceName: m.ServiceName,
-			Coordinator: wire.Coordinator.ClusterID == m.ClusterID && wire.Coordinator.ServiceName == m.ServiceName,
-			Generation:  wire.Generation, Status: *m.Status,
-		}
+		out.services[m.ClusterID+"/"+m.ServiceName] = wire.ServiceStatus(m)
 	}
 	return out
 }

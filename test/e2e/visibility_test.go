@@ -90,7 +90,7 @@ func elsewhere() []string {
 	return []string{
 		"GET /health", "GET /openapi.yaml", "GET /system/info", "GET /system/config", "GET /system/login", "GET /system/whoami", // the same for everybody
 		"GET /", "GET /ui", "GET /ui/{file}", // the web page, which has no data
-		"GET /system/services", "GET /system/federations", "GET /system/deleted", "GET /system/differences", "GET /system/usage", "GET /system/watch", "GET /system/events", "GET /system/stats", "GET /system/audit", // lists, below
+		"GET /system/services", "GET /system/replicas", "GET /system/federations", "GET /system/deleted", "GET /system/differences", "GET /system/usage", "GET /system/watch", "GET /system/events", "GET /system/stats", "GET /system/audit", // lists, below
 		"POST /system/services", "POST /system/plans", // a taken name, below
 		"POST /system/federations", // several creations in one
 		"GET /system/jobs", "GET /system/jobs/{job}", "GET /system/jobs/{job}/explain", "POST /system/jobs/{job}/cancel",
@@ -235,13 +235,13 @@ func everyRouteIsAsked(t *testing.T, w *world.World) {
 // listsShow: lists have what may be seen, and nothing of the rest.
 func listsShow(t *testing.T, w *world.World, authorization string, visible []string) {
 	t.Helper()
-	for _, path := range []string{"/system/services", "/system/federations", "/system/deleted", "/system/differences", "/system/clusters", "/system/clusters/" + a, "/system/usage", "/system/events", "/system/stats", "/system/audit", "/system/audit?by=" + alice, "/system/audit?federation=" + publicName} {
+	for _, path := range []string{"/system/services", "/system/replicas", "/system/federations", "/system/deleted", "/system/differences", "/system/clusters", "/system/clusters/" + a, "/system/usage", "/system/events", "/system/stats", "/system/audit", "/system/audit?by=" + alice, "/system/audit?federation=" + publicName} {
 		status, _, text := w.Raw("GET", path, "", authorization)
 		if status != 200 {
 			t.Errorf("GET %s: %d", path, status)
 		}
 		for _, name := range []string{privateName, restrictedName, publicName} {
-			want := slices.Contains(visible, name) && (path == "/system/services" || path == "/system/federations" || path == "/system/events")
+			want := slices.Contains(visible, name) && (path == "/system/services" || path == "/system/replicas" || path == "/system/federations" || path == "/system/events")
 			if strings.Contains(text, name) != want {
 				t.Errorf("GET %s tells of %s: %v", path, name, !want)
 			}

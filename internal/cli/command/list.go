@@ -32,6 +32,12 @@ func (l *Listing) Flags(f Flags) {
 	f.BoolVarP(&l.watch, "watch", "w", false, "Go on and show each change, until interrupted.")
 }
 
+// Watching says whether each change is to be shown.
+func (l *Listing) Watching() bool { return l.watch }
+
+// Arranged says whether things are selected or sorted.
+func (l *Listing) Arranged() bool { return l.selector != "" || l.sortBy != "" }
+
 // entry is one thing of a list, with what it is chosen and sorted by.
 type entry[T any] struct {
 	item  T
@@ -45,6 +51,8 @@ type Kind[T any] struct {
 	// Fetch lists them.
 	Fetch func(context.Context, *client.Client) ([]T, error)
 	Table func([]T) *output.Table
+	// Query chooses among them in a watch, as Fetch has.
+	Query client.ListQuery
 	// Event is the kind's word in a watch, and Of the thing that an event is about.
 	Event string
 	Of    func(context.Context, *client.Client, *v1.Event) (T, error)

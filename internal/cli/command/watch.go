@@ -46,6 +46,7 @@ func watchList[T any](ctx context.Context, a *App, api *client.Client, l *Listin
 	for {
 		err := api.WatchAll(ctx, client.WatchAllOptions{
 			Kinds:  []string{kind.Event},
+			Query:  kind.Query,
 			Broken: func(err error) { a.Sayf("the connection is lost, trying again: %v", err) },
 		}, func(e *v1.Event) error { return logEvent(ctx, a, api, l, kind, log, e) })
 		switch {

@@ -14,6 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/command"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
@@ -58,37 +59,65 @@ func (c *getFederationsCmd) Run(ctx context.Context, a *command.App) error {
 }
 
 type getReplicasCmd struct {
+	command.Listing
 	Service string
 	Cluster string
-	Watch   bool
 }
 
 // GetReplicas is `oscarfed get replicas`.
 func GetReplicas(a *command.App) *cobra.Command {
 	var c getReplicasCmd
 	cmd := &cobra.Command{
-		Use:     "replicas SERVICE",
+		Use:     "replicas [SERVICE]",
 		Aliases: []string{"replica"},
-		Short:   "A service and the replicas that it lists",
-		Example: "  oscarfed get replicas grayify\n" +
+		Short:   "How replicas stand: all that you may see, or a service and those that it lists",
+		Example: "  oscarfed get replicas --sort-by PHASE\n" +
 			"  oscarfed get replicas grayify -w",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c.Service = args[0]
+			c.Service = command.Argument(args, 0)
 			return c.Run(cmd.Context(), a)
 		},
 	}
 	f := command.FlagsOf(cmd)
-	f.ClusterOf(&c.Cluster)
-	f.BoolVarP(&c.Watch, "watch", "w", false, "Go on and show each change, until interrupted or the service is gone.")
+	f.Text(&c.Cluster, "cluster", "", "", "ID", "Only replicas on this cluster; of the service, when several have its name.")
+	c.Flags(f)
 	return cmd
 }
 
+// list prints how all replicas stand.
+func (c *getReplicasCmd) list(ctx context.Context, a *command.App) error {
+	table := func(list []v1.ServiceStatus) *output.Table {
+		t := output.NewTable("SERVICE", "CLUSTER", "GROUP", "PHASE", "GENERATION", "REASON", "MESSAGE", "OWNER").
+			Optional("OWNER", "GROUP", "GENERATION")
+		for _, s := range list {
+			t.Row(s.ServiceName, s.ClusterID, s.GroupID, s.Status.Phase, fmt.Sprintf("%d/%d", s.Status.ObservedGeneration, s.Generation),
+				s.Status.Reason, s.Status.Message, s.Owner)
+		}
+		return t
+	}
+	return command.PrintList(ctx, a, &c.Listing, command.Kind[v1.ServiceStatus]{
+		Fetch: func(ctx context.Context, api *client.Client) ([]v1.ServiceStatus, error) {
+			return api.ReplicaStatuses(ctx, c.Cluster)
+		},
+		Table: table, Query: client.ListQuery{ClusterID: c.Cluster}, Event: v1.EventService,
+		Of: func(_ context.Context, _ *client.Client, e *v1.Event) (v1.ServiceStatus, error) {
+			return command.EventOf(e.Service)
+		},
+	})
+}
+
 func (c *getReplicasCmd) Run(ctx context.Context, a *command.App) error {
+	if c.Service == "" {
+		return c.list(ctx, a)
+	}
+	if c.Arranged() {
+		return exit.Usagef("--selector and --sort-by are for the list of all replicas: leave SERVICE out")
+	}
 	api, err := a.Dial()
 	if err != nil {
 		return err
 	}
-	if c.Watch {
+	if c.Watching() {
 		return c.watch(ctx, a, api)
 	}
 	view, err := api.Replicas(ctx, c.Service, c.Cluster)
