@@ -52,7 +52,7 @@ build: ## build the commands into bin/
 	CGO_ENABLED=0 $(GO) build -buildvcs=$(VCS) -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
 
 images: ## container images as tarballs in build/images, amd64 and arm64; RELEASE=v1.2.3 names them
-	@$(GO) run ./deploy/images -ko "$$(tools/tool.sh ko)" -out $(BUILD)/images -release '$(RELEASE)'
+	@$(GO) run ./deploy/release -images -ko "$$(tools/tool.sh ko)" -out $(BUILD)/images -version '$(RELEASE)'
 
 release: ## all of release VERSION=v1.2.3 in build/release: archives, images, charts, lists of contents, checksums
 	@$(GO) run ./deploy/release -version '$(VERSION)' -out $(BUILD)/release -ko "$$(tools/tool.sh ko)" -helm "$$(tools/tool.sh helm)"

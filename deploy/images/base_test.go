@@ -1,4 +1,4 @@
-package main
+package images
 
 import (
 	"archive/tar"
@@ -142,7 +142,7 @@ func TestTheBaseImageIsTheSameEachTime(t *testing.T) {
 }
 
 func TestAReleaseIsATag(t *testing.T) {
-	err := build(t.Context(), config{release: "v1.2.3+build"}, io.Discard, io.Discard)
+	err := Build(t.Context(), Config{Release: "v1.2.3+build"}, io.Discard, io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "tag") {
 		t.Errorf("error %v", err)
 	}

@@ -1,4 +1,4 @@
-package main
+package images
 
 import (
 	"cmp"
@@ -18,9 +18,16 @@ import (
 	"time"
 )
 
-// config says what to build.
-type config struct {
-	ko, out, release, repository, caFile string
+// Config says what to build.
+type Config struct {
+	// Ko is the program ko, and Out the folder for the tarballs and lists of contents.
+	Ko, Out string
+	// Release is the version of the images; empty is devel.
+	Release string
+	// Repository is what the images' names begin with.
+	Repository string
+	// CAFile has the CA certificates that the images trust, PEM.
+	CAFile string
 }
 
 const (
@@ -39,13 +46,13 @@ func programs() []string { return []string{"oscar-controlplane", "oscar-syncer",
 
 var tag = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
 
-// build writes a tarball for each architecture, and says which.
-func build(ctx context.Context, cfg config, stdout, stderr io.Writer) error {
-	version := cmp.Or(cfg.release, devel)
+// Build writes a tarball for each architecture, and says which.
+func Build(ctx context.Context, cfg Config, stdout, stderr io.Writer) error {
+	version := cmp.Or(cfg.Release, devel)
 	if !tag.MatchString(version) {
 		return fmt.Errorf("release %q cannot be the tag of an image", version)
 	}
-	cas, err := readCAs(cfg.caFile)
+	cas, err := readCAs(cfg.CAFile)
 	if err != nil {
 		return fmt.Errorf("CA certificates: %w", err)
 	}
@@ -53,11 +60,15 @@ func build(ctx context.Context, cfg config, stdout, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("base image: %w", err)
 	}
-	commit, when := source(ctx)
-	if err := os.MkdirAll(cfg.out, 0o750); err != nil {
+	commit, when, changes := Source(ctx)
+	revision := cmp.Or(commit, "unknown")
+	if changes != "" {
+		revision += "-dirty"
+	}
+	if err := os.MkdirAll(cfg.Out, 0o750); err != nil {
 		return err
 	}
-	unlock, err := lock(ctx, cfg.out)
+	unlock, err := lock(ctx, cfg.Out)
 	if err != nil {
 		return err
 	}
@@ -68,27 +79,27 @@ func build(ctx context.Context, cfg config, stdout, stderr io.Writer) error {
 	}
 	defer stop()
 	for _, arch := range architectures() {
-		tarball := filepath.Join(cfg.out, fmt.Sprintf("oscarfed-%s-linux-%s.tar", version, arch))
+		tarball := filepath.Join(cfg.Out, fmt.Sprintf("oscarfed-%s-linux-%s.tar", version, arch))
 		// ko leaves half a file behind when it is stopped.
 		partial := tarball + ".partial"
 		args := []string{
 			"build", "--push=false", "--base-import-paths", "--tarball", partial, "--tags", version, "--platform", "linux/" + arch,
 			"--image-user", fmt.Sprintf("%d:%d", user, user),
 			"--image-label", "org.opencontainers.image.version=" + version,
-			"--image-label", "org.opencontainers.image.revision=" + cmp.Or(commit, "unknown"),
+			"--image-label", "org.opencontainers.image.revision=" + revision,
 			"--image-label", "org.opencontainers.image.source=https://github.com/oscarfed/oscarfed",
 			"--image-label", "org.opencontainers.image.licenses=Apache-2.0",
-			"--sbom", "spdx", "--sbom-dir", filepath.Join(cfg.out, "sbom-"+arch),
+			"--sbom", "spdx", "--sbom-dir", filepath.Join(cfg.Out, "sbom-"+arch),
 		}
-		if cfg.release != "" {
-			args = append(args, "--ldflags", "-X github.com/oscarfed/oscarfed/internal/version.release="+cfg.release)
+		if cfg.Release != "" {
+			args = append(args, "--ldflags", "-X github.com/oscarfed/oscarfed/internal/version.release="+cfg.Release)
 		}
 		for _, p := range programs() {
 			args = append(args, "./cmd/"+p)
 		}
-		if err := ko(ctx, cfg.ko, args, stderr,
+		if err := ko(ctx, cfg.Ko, args, stderr,
 			"GOFLAGS="+os.Getenv("GOFLAGS")+" -buildvcs="+strconv.FormatBool(commit != ""),
-			"KO_DOCKER_REPO="+cfg.repository, "KO_DEFAULTBASEIMAGE="+registryName+"/"+repositoryName+"@"+base.root, "SOURCE_DATE_EPOCH="+when,
+			"KO_DOCKER_REPO="+cfg.Repository, "KO_DEFAULTBASEIMAGE="+registryName+"/"+repositoryName+"@"+base.root, "SOURCE_DATE_EPOCH="+strconv.FormatInt(when.Unix(), 10),
 			// Only plain HTTP goes to our registry; Go modules come by HTTPS.
 			"HTTP_PROXY=http://"+address,
 		); err != nil {
@@ -144,17 +155,17 @@ func readCAs(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// source is the commit, with -dirty when something was changed, and its time in
-// seconds; outside of a repository, nothing and the beginning of time.
-func source(ctx context.Context) (commit, when string) {
-	commit, err := git(ctx, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
-	if err != nil {
-		return "", "0"
+// Source is what is built: the commit and its time, and what is changed in the working copy. Outside of a
+// repository there is no commit, and its time is the beginning of time.
+func Source(ctx context.Context) (commit string, when time.Time, changes string) {
+	commit, err := git(ctx, "rev-parse", "HEAD")
+	seconds, timeErr := git(ctx, "log", "-1", "--format=%ct")
+	changes, statusErr := git(ctx, "status", "--porcelain")
+	n, parseErr := strconv.ParseInt(seconds, 10, 64)
+	if errors.Join(err, timeErr, statusErr, parseErr) != nil {
+		return "", time.Unix(0, 0), ""
 	}
-	if when, err = git(ctx, "log", "-1", "--format=%ct"); err != nil {
-		return "", "0"
-	}
-	return commit, when
+	return commit, time.Unix(n, 0).UTC(), changes
 }
 
 func git(ctx context.Context, args ...string) (string, error) {

@@ -1,4 +1,4 @@
-package main
+package images
 
 import (
 	"bytes"
@@ -20,17 +20,17 @@ echo "$KO_DEFAULTBASEIMAGE" >"$out"
 
 func TestImagesAreBuiltOnTheSameNameEachTime(t *testing.T) {
 	dir := t.TempDir()
-	cfg := config{ko: filepath.Join(dir, "ko"), caFile: filepath.Join(dir, "ca.crt"), repository: "oscarfed"}
-	if err := errors.Join(os.WriteFile(cfg.ko, []byte(fakeKo), 0o700), os.WriteFile(cfg.caFile, []byte(someCA), 0o600)); err != nil {
+	cfg := Config{Ko: filepath.Join(dir, "ko"), CAFile: filepath.Join(dir, "ca.crt"), Repository: "oscarfed"}
+	if err := errors.Join(os.WriteFile(cfg.Ko, []byte(fakeKo), 0o700), os.WriteFile(cfg.CAFile, []byte(someCA), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	var first []byte
 	for _, out := range []string{"one", "two"} {
-		cfg.out = filepath.Join(dir, out)
-		if err := build(t.Context(), cfg, io.Discard, io.Discard); err != nil {
+		cfg.Out = filepath.Join(dir, out)
+		if err := Build(t.Context(), cfg, io.Discard, io.Discard); err != nil {
 			t.Fatal(err)
 		}
-		base, err := os.ReadFile(filepath.Join(cfg.out, "oscarfed-devel-linux-amd64.tar"))
+		base, err := os.ReadFile(filepath.Join(cfg.Out, "oscarfed-devel-linux-amd64.tar"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package main
+package images
 
 import (
 	"net/http"

@@ -11,14 +11,16 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/oscarfed/oscarfed/deploy/images"
 )
 
 // config says what to build.
 type config struct {
-	version, out, ko, helm string
+	version, out, helm string
+	imagesConfig       images.Config
 }
 
 // stepTimeout bounds each program that is run.
@@ -63,8 +65,12 @@ func build(ctx context.Context, cfg config, stdout, stderr io.Writer) (err error
 		return fmt.Errorf("-version %q is not of the form v1.2.3", cfg.version)
 	}
 	r := &release{config: cfg, stdout: stdout, stderr: stderr}
-	if err := r.source(ctx); err != nil {
-		return err
+	var changes string
+	if r.commit, r.when, changes = images.Source(ctx); r.commit == "" {
+		return errors.New("a release is built from a git repository")
+	}
+	if changes != "" {
+		return fmt.Errorf("there are changes that are not committed:\n%s", changes)
 	}
 	final := cfg.out
 	if err := os.MkdirAll(filepath.Dir(final), 0o750); err != nil {
@@ -87,34 +93,6 @@ func build(ctx context.Context, cfg config, stdout, stderr io.Writer) (err error
 		return err
 	}
 	return os.Chmod(final, 0o755) //nolint:gosec // it is for everybody
-}
-
-// source is the commit, which is all that is built.
-func (r *release) source(ctx context.Context) error {
-	changes, err := r.ask(ctx, "git", "status", "--porcelain")
-	if err != nil {
-		return fmt.Errorf("a release is built from a git repository: %w", err)
-	}
-	if changes != "" {
-		return fmt.Errorf("there are changes that are not committed:\n%s", changes)
-	}
-	if r.commit, err = r.ask(ctx, "git", "rev-parse", "HEAD"); err != nil {
-		return err
-	}
-	text, err := r.ask(ctx, "git", "log", "-1", "--format=%ct")
-	if err != nil {
-		return err
-	}
-	seconds, err := strconv.ParseInt(text, 10, 64)
-	r.when = time.Unix(seconds, 0).UTC()
-	return err
-}
-
-func (r *release) ask(ctx context.Context, program string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, program, args...).Output() //nolint:gosec // the arguments are in this file
-	return strings.TrimSpace(string(out)), err
 }
 
 // do runs a program, whose output is the caller's.
@@ -168,7 +146,9 @@ func (r *release) archives(ctx context.Context) error {
 // images builds them, and writes each tarball anew: ko's have no order.
 func (r *release) images(ctx context.Context) error {
 	dir := filepath.Join(r.work, "images")
-	if err := r.do(ctx, nil, "go", "run", "./deploy/images", "-ko", r.ko, "-out", dir, "-release", r.version); err != nil {
+	cfg := r.imagesConfig
+	cfg.Out, cfg.Release = dir, r.version
+	if err := images.Build(ctx, cfg, r.stderr, r.stderr); err != nil {
 		return err
 	}
 	tarballs, err := filepath.Glob(filepath.Join(dir, "*.tar"))
