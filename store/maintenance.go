@@ -18,8 +18,8 @@ const (
 	// commitPause is longer than etcd's default --backend-batch-interval (100 ms), after which it
 	// commits what was written.
 	commitPause = 250 * time.Millisecond
-	// commitLease ends the lease of a process that dies in between.
-	commitLease = time.Minute
+	// commitLease is the life of the leases that are written for it, without keys.
+	commitLease = 5 * time.Second
 )
 
 // maintenance speaks to each member on a connection of its own: what a member
@@ -143,22 +143,15 @@ func (m *maintenance) compact(ctx context.Context, revision int64, patience time
 // compaction freed only then, and a store in which nobody writes would stay short of space. A full
 // etcd refuses it.
 func (m *maintenance) commit(ctx context.Context) error {
-	lease, err := try(ctx, m.store, func(ctx context.Context) (*clientv3.LeaseGrantResponse, error) {
-		return m.store.client.Grant(ctx, int64(commitLease/time.Second))
-	})
-	if err != nil {
-		return translate(err)
+	for range 2 {
+		if _, err := m.store.Grant(ctx, commitLease); err != nil {
+			return err
+		}
+		if err := pause(ctx, commitPause); err != nil {
+			return err
+		}
 	}
-	if err := pause(ctx, commitPause); err != nil {
-		return err
-	}
-	_, err = try(ctx, m.store, func(ctx context.Context) (*clientv3.LeaseRevokeResponse, error) {
-		return m.store.client.Revoke(ctx, lease.ID)
-	})
-	if err = translate(err); err != nil && !errors.Is(err, ErrSessionLost) {
-		return err
-	}
-	return pause(ctx, commitPause)
+	return nil
 }
 
 // defragment makes one member write its file anew. The member answers no request meanwhile.
