@@ -190,15 +190,15 @@ func (c *Client) request(ctx context.Context, in call, accept, refused string) (
 	return req, nil
 }
 
-// stream sends a call whose answer does not end by itself; the caller closes it.
+// stream sends a call whose answer, of a media type, is read as it comes; the caller closes it.
 // Only ctx bounds it.
-func (c *Client) stream(ctx context.Context, in call) (*http.Response, error) {
-	resp, err := c.send(ctx, in, eventStreamType+", "+v1.ProblemType, &atomic.Bool{})
+func (c *Client) stream(ctx context.Context, in call, want string) (*http.Response, error) {
+	resp, err := c.send(ctx, in, want+", "+v1.ProblemType, &atomic.Bool{})
 	if err != nil {
 		return nil, c.noAnswer(ctx, in, true, err)
 	}
 	media, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
-	if resp.StatusCode == http.StatusOK && media == eventStreamType {
+	if resp.StatusCode == http.StatusOK && media == want {
 		return resp, nil
 	}
 	defer resp.Body.Close()

@@ -7,19 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync/atomic"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 )
 
-const (
-	// archiveType is the media type of what Support reads.
-	archiveType = "application/x-tar"
-	// maxSupport in bytes of one archive, which the control plane keeps far smaller.
-	maxSupport = 512 << 20
-	// lastOfSupport is the file that an archive ends with.
-	lastOfSupport = "control-plane.json"
-)
+// maxSupport in bytes of one archive, which the control plane keeps far smaller.
+const maxSupport = 512 << 20
 
 // ErrBrokenOff says that an answer ended before it was whole.
 var ErrBrokenOff = errors.New("the answer was broken off")
@@ -28,24 +21,16 @@ var ErrBrokenOff = errors.New("the answer was broken off")
 // may be up to 64 MiB: its name, without folders, and what is in it. Only ctx bounds it. It ends with fn's
 // error, or with ErrBrokenOff.
 func (c *Client) Support(ctx context.Context, fn func(name string, content io.Reader) error) error {
-	in := call{method: http.MethodGet, path: "/system/support"}
-	resp, err := c.send(ctx, in, archiveType+", "+v1.ProblemType, &atomic.Bool{})
+	resp, err := c.stream(ctx, call{method: http.MethodGet, path: "/system/support"}, v1.SupportType)
 	if err != nil {
-		return c.noAnswer(ctx, in, true, err)
+		return err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != archiveType {
-		body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-		if err != nil {
-			return c.noAnswer(ctx, in, true, err)
-		}
-		return answerError(in.method, in.path, resp, body)
-	}
 	archive, last := tar.NewReader(io.LimitReader(resp.Body, maxSupport)), ""
 	for {
 		file, err := archive.Next()
 		switch {
-		case errors.Is(err, io.EOF) && last == lastOfSupport:
+		case errors.Is(err, io.EOF) && last == v1.SupportEnd:
 			return nil
 		case errors.Is(err, io.EOF):
 			return ErrBrokenOff

@@ -120,7 +120,7 @@ func (w *watch[T]) once(ctx context.Context) error {
 	if w.since > 0 {
 		in.header.Set("Last-Event-ID", strconv.FormatInt(w.since, 10))
 	}
-	resp, err := w.client.stream(ctx, in)
+	resp, err := w.client.stream(ctx, in, eventStreamType)
 	if err != nil {
 		return err
 	}

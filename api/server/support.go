@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/server/respond"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 )
 
@@ -29,7 +30,7 @@ func (s *Server) getSupport(w http.ResponseWriter, r *http.Request) error {
 	err := s.cp.Support.Files(r.Context(), respond.StateOf(r).Caller, func(name string, data []byte) error {
 		if !begun {
 			begun = true
-			w.Header().Set("Content-Type", "application/x-tar")
+			w.Header().Set("Content-Type", v1.SupportType)
 		}
 		if err := out.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(data)), ModTime: s.cfg.Now().Truncate(time.Second)}); err != nil {
 			return err

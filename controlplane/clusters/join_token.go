@@ -29,7 +29,7 @@ const (
 // cluster has joined with another key, or from another Kubernetes.
 func (c *Controller) IssueJoin(ctx context.Context, caller identity.Caller, cluster string, replaceKey bool) (*v1.JoinToken, error) {
 	if !caller.Administrator {
-		return nil, fault.AdminOnly()
+		return nil, fault.AdminOnly("change clusters")
 	}
 	if c.cfg.Access == nil {
 		return nil, errNoAccess()

@@ -19,7 +19,7 @@ import (
 func (c *Controller) SetState(ctx context.Context, caller identity.Caller, id, word string) (*Cluster, error) {
 	state := record.ClusterState(word)
 	if !caller.Administrator {
-		return nil, fault.AdminOnly()
+		return nil, fault.AdminOnly("change clusters")
 	}
 	if !slices.Contains([]record.ClusterState{record.ClusterActive, record.ClusterPaused, record.ClusterCordoned}, state) {
 		return nil, &fault.Error{Code: fault.CodeInvalid, Message: fmt.Sprintf("state %q is unknown; use active, cordoned or paused", word), Violations: []oscar.Violation{{

@@ -235,7 +235,7 @@ func asGiven(kv store.KV, ifMatch int64) error {
 
 func clusterRequest(caller identity.Caller, spec Spec) error {
 	if !caller.Administrator {
-		return fault.AdminOnly()
+		return fault.AdminOnly("change clusters")
 	}
 	var v []oscar.Violation
 	if !oscar.ValidClusterID(spec.ClusterID) {

@@ -46,7 +46,7 @@ type RemoveResult struct {
 func (c *Controller) Remove(ctx context.Context, caller identity.Caller, id string, opts RemoveOptions) (*RemoveResult, error) {
 	began := time.Now()
 	if !caller.Administrator {
-		return nil, fault.AdminOnly()
+		return nil, fault.AdminOnly("change clusters")
 	}
 	if opts.RequestID == "" {
 		opts.RequestID = record.NewUID()

@@ -71,7 +71,7 @@ func (c *Controller) revokeExcessive(ctx context.Context, id string) error {
 // within its limits again; it reports anew when it connects.
 func (c *Controller) Readmit(ctx context.Context, caller identity.Caller, id string) (*Cluster, error) {
 	if !caller.Administrator {
-		return nil, fault.AdminOnly()
+		return nil, fault.AdminOnly("change clusters")
 	}
 	key, desired := record.ClusterKey(id), record.DesiredClusterKey(id)
 	out, err := c.writeCluster(ctx, []string{key, desired, record.FenceKey}, id, func(v store.View, tx *store.Txn) error {

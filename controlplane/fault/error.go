@@ -89,9 +89,9 @@ func (f *FailedCreate) Wire() *v1.Failed {
 // NotFound is the error for a thing that does not exist, or that the caller may not see.
 func NotFound(message string) *Error { return &Error{Code: CodeNotFound, Message: message} }
 
-// AdminOnly refuses a caller who is not the administrator.
-func AdminOnly() error {
-	return &Error{Code: CodeForbidden, Message: "only the administrator may change clusters"}
+// AdminOnly refuses a caller who is not the administrator what he asks for.
+func AdminOnly(what string) error {
+	return &Error{Code: CodeForbidden, Message: "only the administrator may " + what}
 }
 
 // Callers are asked to pause this long while etcd has no space to spare.

@@ -76,7 +76,7 @@ func (c *Controller) difference(caller identity.Caller, req ResolveRequest) (*di
 		return nil, fault.NotFound(fmt.Sprintf("%s/%s does not differ from the store, as far as its cluster has compared", req.ClusterID, req.ServiceName))
 	}
 	if found.Kind == DifferenceOrphan && !caller.Administrator {
-		return nil, &fault.Error{Code: fault.CodeForbidden, Message: "only the administrator may resolve orphans"}
+		return nil, fault.AdminOnly("resolve orphans")
 	}
 	return found, nil
 }

@@ -2,6 +2,7 @@ package support
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -93,18 +94,11 @@ func (r *records) write(ctx context.Context) error {
 			failed = r.one(kv)
 			return failed == nil
 		})
-		if failed != nil || err != nil {
-			return fmt.Errorf("%s: %w", p.prefix, first(failed, err))
+		if err = cmp.Or(failed, err); err != nil {
+			return fmt.Errorf("%s: %w", p.prefix, err)
 		}
 	}
 	return r.flush()
-}
-
-func first(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 // one writes a record.

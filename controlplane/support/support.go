@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
@@ -45,7 +46,6 @@ func New(cfg Config) *Controller {
 
 // Names of files.
 const (
-	aboutName    = "control-plane.json"
 	metricsName  = "metrics.txt"
 	logName      = "log.ndjson"
 	problemsName = "problems.txt"
@@ -88,7 +88,7 @@ type etcd struct {
 // time. What cannot be collected is named in problems.txt. The last file is control-plane.json.
 func (c *Controller) Files(ctx context.Context, caller identity.Caller, add func(name string, data []byte) error) error {
 	if !caller.Administrator {
-		return &fault.Error{Code: fault.CodeForbidden, Message: "only the administrator may collect this"}
+		return fault.AdminOnly("collect this")
 	}
 	select {
 	case c.busy <- struct{}{}:
@@ -129,7 +129,7 @@ func (c *Controller) Files(ctx context.Context, caller identity.Caller, add func
 	if err != nil {
 		return err
 	}
-	return add(aboutName, data)
+	return add(v1.SupportEnd, data)
 }
 
 // metrics are the present values, in the text form of Prometheus. Those that were gathered before an

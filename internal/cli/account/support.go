@@ -39,8 +39,8 @@ func SupportBundle(a *command.App) *cobra.Command {
 		Short: "Collect what somebody needs who helps you",
 		Long: "Collect what somebody needs who helps you: the checks of `oscarfed doctor`, and of the control plane that\n" +
 			"answers its versions, metrics, last log lines and records. Definitions, scripts, events, tokens and secrets are\n" +
-			"left out; names of services, clusters and people are in it. Only an administrator gets all of it. Without an\n" +
-			"answer the bundle says why, and the status is 1.\n" +
+			"left out; names of services, clusters and people are in it. Only an administrator gets all of it. When the\n" +
+			"control plane does not answer, the bundle has the rest and says why, and the status is that of the failure.\n" +
 			"FILE is a new file, a tar archive with gzip (oscarfed-support-TIME.tar.gz).",
 		Example: "  oscarfed support-bundle\n  journalctl -u oscar-syncer -n 10000 >syncer.log && oscarfed support-bundle --log-file syncer.log",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -107,7 +107,7 @@ func (c *supportCmd) Run(ctx context.Context, a *command.App) (err error) {
 		}
 		return t
 	})
-	a.Sayf("%s has no secret, script or event in it, and the names of services, clusters and people", name)
+	a.Sayf("%s has names of services, clusters and people in it, and your --log-file as they are; secrets, scripts and events are left out", name)
 	return errors.Join(err, problem)
 }
 
