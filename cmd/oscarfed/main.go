@@ -21,7 +21,7 @@ func run() int {
 	return cli.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr,
 		cli.Command{Name: "dev", Help: "Run a whole federation in this process, over simulated OSCARs.", Run: boot.DevMain},
 		cli.Command{Name: "backup", Help: "Write all that an etcd holds to a file.", Run: boot.BackupMain},
-		cli.Command{Name: "etcd", Help: "Run an external etcd: authority, setup, replace-member, prepare-member, root-certificate.", Run: boot.EtcdMain},
+		cli.Command{Name: "etcd", Help: "Prepare an external etcd, and replace its members.", Run: boot.EtcdMain},
 		cli.Command{Name: "restore", Help: "Make the data of an embedded etcd from a backup.", Run: boot.RestoreMain},
 	)
 }

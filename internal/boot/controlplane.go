@@ -49,8 +49,7 @@ const recentLog = 4 << 20
 // RunControlPlane runs the daemon until ctx ends. It writes one line to out when
 // it serves: the address of its API.
 func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, out io.Writer) error {
-	recent := logring.New(recentLog)
-	log = slog.New(slog.NewMultiHandler(log.Handler(), slog.NewJSONHandler(recent, nil)))
+	log, recent := remembered(log)
 	password, err := readSecret(cfg.AdminPasswordFile)
 	if err != nil {
 		return fmt.Errorf("the administrator's password: %w", err)
@@ -69,7 +68,7 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 	}
 	defer listener.Close() // it is closed already when it has served
 	registry := newRegistry()
-	conf.Registry, conf.RecentLog = registry, recent.Bytes
+	conf.Registry, conf.RecentLog = registry, recent
 	etcd, err := startEtcd(ctx, cfg, conf.Now, registry, log)
 	if err != nil {
 		return err
@@ -305,6 +304,12 @@ func closeStore(st *store.Store, log *slog.Logger) {
 	if err := st.Close(); err != nil {
 		log.Warn("etcd's client did not close cleanly", "error", err)
 	}
+}
+
+// remembered is a log whose last lines are kept in memory, too, and what gives them.
+func remembered(log *slog.Logger) (*slog.Logger, func() []byte) {
+	recent := logring.New(recentLog)
+	return slog.New(slog.NewMultiHandler(log.Handler(), slog.NewJSONHandler(recent, nil))), recent.Bytes
 }
 
 func newRegistry() *prometheus.Registry {

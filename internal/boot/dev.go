@@ -82,6 +82,7 @@ func RunDev(ctx context.Context, cfg Dev, log *slog.Logger, ready func(DevReady)
 	if server.Exposed(listener.Addr()) {
 		return errors.New("a development federation listens on loopback only")
 	}
+	log, recent := remembered(log)
 	registry := newRegistry()
 	etcd, err := embeddedEtcd{
 		dataDir: dir, auth: cfg.EtcdAuth, log: log, server: embedded.Config{ListenClient: cfg.EtcdListen, Fast: true},
@@ -96,7 +97,7 @@ func RunDev(ctx context.Context, cfg Dev, log *slog.Logger, ready func(DevReady)
 	}
 	defer closeStore(st, log)
 
-	d := dev{cfg: cfg, dir: dir, log: log, etcd: etcd, registry: registry}
+	d := dev{cfg: cfg, dir: dir, log: log, recent: recent, etcd: etcd, registry: registry}
 	if cfg.OpenID {
 		if d.openid, err = listenOpenID(ctx, cfg.OpenIDListen, log); err != nil {
 			return err
@@ -108,10 +109,12 @@ func RunDev(ctx context.Context, cfg Dev, log *slog.Logger, ready func(DevReady)
 
 // dev is a development federation under way.
 type dev struct {
-	cfg  Dev
-	dir  string
-	log  *slog.Logger
-	etcd *etcd
+	cfg Dev
+	dir string
+	log *slog.Logger
+	// recent are its last lines.
+	recent func() []byte
+	etcd   *etcd
 	// registry takes the control plane's metrics.
 	registry *prometheus.Registry
 	// openid is nil without --openid.
@@ -129,7 +132,7 @@ func (d dev) run(ctx context.Context, st *store.Store, listener net.Listener, re
 		return err
 	}
 	conf := controlplane.Config{
-		Store: st, Identity: id, DefaultCluster: devClusterID(0), Witness: filepath.Join(d.dir, witnessName), Logger: d.log, Registry: d.registry,
+		Store: st, Identity: id, DefaultCluster: devClusterID(0), Witness: filepath.Join(d.dir, witnessName), Logger: d.log, RecentLog: d.recent, Registry: d.registry,
 		Limits: access.DefaultLimits(),
 	}
 	if err := d.etcd.serve(&conf); err != nil {

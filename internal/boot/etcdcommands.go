@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/oscarfed/oscarfed/internal/atomicfile"
@@ -179,17 +178,13 @@ func RunEtcdReplaceMember(ctx context.Context, cfg EtcdReplaceMember, log *slog.
 	if err != nil {
 		return err
 	}
-	var cluster []string
-	for _, m := range all {
-		name := m.Name
-		if m.ID == added.ID {
-			name = cfg.Name
+	peers := peersOf(all, func(peer string) string {
+		if slices.Contains(added.PeerURLs, peer) {
+			return cfg.Name
 		}
-		for _, url := range m.PeerURLs {
-			cluster = append(cluster, name+"="+url)
-		}
-	}
-	fmt.Fprintf(out, "%s is replaced. It starts without data, and with\n  --initial-cluster-state existing --initial-cluster %s\n", cfg.Name, strings.Join(cluster, ","))
+		return ""
+	})
+	fmt.Fprintf(out, "%s is replaced. It starts without data, and with\n  --initial-cluster-state existing --initial-cluster %s\n", cfg.Name, initialCluster(peers))
 	if cfg.Wait == 0 {
 		return nil
 	}

@@ -1,9 +1,9 @@
 package boot
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,8 +23,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/oscarfed/oscarfed/internal/atomicfile"
-	"github.com/oscarfed/oscarfed/store"
-	"github.com/oscarfed/oscarfed/store/access"
 	"github.com/oscarfed/oscarfed/store/members"
 )
 
@@ -206,13 +204,9 @@ func (m *member) peerTLS() (*tls.Config, error) {
 	if !ok {
 		return nil, nil //nolint:nilnil // there is none
 	}
-	ca, err := os.ReadFile(setting(security, trustedCAKey))
+	pool, err := certificates("peer CA file", setting(security, trustedCAKey))
 	if err != nil {
-		return nil, fmt.Errorf("the authority of etcd's peers: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(ca) {
-		return nil, errors.New("the authority of etcd's peers holds no PEM certificate")
+		return nil, err
 	}
 	pair, err := tls.LoadX509KeyPair(setting(security, "cert-file"), setting(security, "key-file"))
 	if err != nil {
@@ -336,34 +330,43 @@ func (m *member) get(ctx context.Context, at string, answer any) (err error) {
 
 // named are the peer URLs of the members that there are, by name. One that never ran has none in etcd.
 func (m *member) named(all []members.Member) map[string]string {
+	return peersOf(all, func(peer string) string {
+		for name, at := range m.peers {
+			if at == peer {
+				return name
+			}
+		}
+		return ""
+	})
+}
+
+// peersOf are the peer URLs of members by name. nameOf names one that never ran by its URL; one that it
+// does not know has its URL as its name.
+func peersOf(all []members.Member, nameOf func(peer string) string) map[string]string {
 	out := map[string]string{}
 	for _, one := range all {
 		for _, peer := range one.PeerURLs {
-			name := one.Name
-			for configured, at := range m.peers {
-				if name == "" && at == peer {
-					name = configured
-				}
-			}
-			out[name] = peer
+			out[cmp.Or(one.Name, nameOf(peer), peer)] = peer
 		}
 	}
 	return out
 }
 
+// initialCluster is how etcd is told the peer URLs of its members.
+func initialCluster(peers map[string]string) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(peers)) {
+		out = append(out, name+"="+peers[name])
+	}
+	return strings.Join(out, ",")
+}
+
 // replace makes the others take this member for a new one.
 func (m *member) replace(ctx context.Context, endpoints []string) error {
-	authority, err := loadAuthority(m.cfg.Authority, time.Now)
-	if err != nil {
-		return err
+	cfg := EtcdReplaceMember{
+		Name: m.cfg.Name, Etcd: Etcd{Endpoints: endpoints, CAFile: m.cfg.CAFile}, Authority: m.cfg.Authority, PeerURL: []string{m.peers[m.cfg.Name]},
 	}
-	users := &etcdUsers{authority: authority, caFile: m.cfg.CAFile, endpoints: endpoints, log: m.log}
-	client, err := store.Dial(users.config(access.Root, rootLife))
-	if err != nil {
-		return err
-	}
-	_, _, err = members.Replace(ctx, client, m.cfg.Name, []string{m.peers[m.cfg.Name]})
-	return errors.Join(err, client.Close())
+	return RunEtcdReplaceMember(ctx, cfg, m.log, io.Discard)
 }
 
 // write writes the member's configuration, whole or not at all.
@@ -373,11 +376,7 @@ func (m *member) write(how start) error {
 	out["advertise-client-urls"] = strings.Join(m.cfg.AdvertiseClient, ",")
 	out["initial-advertise-peer-urls"] = m.peers[m.cfg.Name]
 	out[clusterStateKey] = how.state
-	var cluster []string
-	for _, name := range slices.Sorted(maps.Keys(how.peers)) {
-		cluster = append(cluster, name+"="+how.peers[name])
-	}
-	out[clusterKey] = strings.Join(cluster, ",")
+	out[clusterKey] = initialCluster(how.peers)
 	if len(m.cfg.Trust) > 0 {
 		var bundle []byte
 		for _, file := range m.cfg.Trust {

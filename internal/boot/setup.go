@@ -136,15 +136,22 @@ func serverTrust(caFile string) (*tls.Config, error) {
 	if caFile == "" {
 		return conf, nil
 	}
-	ca, err := os.ReadFile(caFile)
+	var err error
+	conf.RootCAs, err = certificates("etcd CA file", caFile)
+	return conf, err
+}
+
+// certificates reads a file of authorities.
+func certificates(what, file string) (*x509.CertPool, error) {
+	data, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("etcd CA file: %w", err)
+		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	conf.RootCAs = x509.NewCertPool()
-	if !conf.RootCAs.AppendCertsFromPEM(ca) {
-		return nil, fmt.Errorf("etcd CA file %s holds no PEM certificate", caFile)
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(data) {
+		return nil, fmt.Errorf("%s %s holds no PEM certificate", what, file)
 	}
-	return conf, nil
+	return pool, nil
 }
 
 // letsIn says whether a server takes a connection. In TLS 1.3 a client is told only
@@ -219,7 +226,7 @@ each control plane     --etcd-endpoints %[2]s%[3]s --etcd-authority %[4]s
 a backup               oscarfed backup FILE --etcd-endpoints %[5]s%[3]s --etcd-authority %[4]s
 each cluster           oscarfed cluster join CLUSTER_ID
 
-Who has %[6]s is root of this etcd: give it to the control planes alone, and keep a copy of it as of their identity.
+Who has %[6]s is root of this etcd: give it to who needs --etcd-authority alone, and keep a copy of it as of their identity.
 `, filepath.Join(cfg.CAOut, pki.AuthorityCertFile), strings.Join(cfg.Endpoints, ","), ca, cfg.CAOut, cfg.Endpoints[0], filepath.Join(cfg.CAOut, "ca.key"))
 	return err
 }
