@@ -9,7 +9,7 @@
 // https://<name>.example asks for an access token with audience <name>.
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
-import { generateKeyPairSync, randomBytes, randomUUID } from 'node:crypto';
+import { createPrivateKey, createPublicKey, generateKeyPairSync, randomBytes, randomUUID } from 'node:crypto';
 import { pathToFileURL } from 'node:url';
 
 // Node.js 20 has all that the provider needs but this.
@@ -46,12 +46,23 @@ const clients = [
   { ...native, client_id: 'confidential', client_secret: 's3cret:+ %/&=', token_endpoint_auth_method: 'client_secret_basic' },
 ];
 
+// rsaKeys makes a pair that is read from its text. Node.js 20 may wait for itself for ever where a key that it has
+// just made is exported: the garbage that its making left wants the lock of the export.
+function rsaKeys() {
+  const { privateKey } = generateKeyPairSync('rsa', {
+    modulusLength: 2048,
+    privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
+    publicKeyEncoding: { type: 'spki', format: 'pem' },
+  });
+  return { privateKey: createPrivateKey(privateKey), publicKey: createPublicKey(privateKey) };
+}
+
 class Realm {
   constructor(origin, name) {
     this.prefix = `/realms/${name}`;
     this.users = new Map();
     this.issued = new Map();
-    const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+    const { privateKey, publicKey } = rsaKeys();
     const kid = randomUUID();
     const keys = (key) => ({ keys: [{ ...key.export({ format: 'jwk' }), kid, use: 'sig', alg: 'RS256' }] });
     this.provider = new Provider(origin + this.prefix, this.configuration(keys(privateKey)));
