@@ -38,11 +38,15 @@ KUBE_STAMP   := k8s.io/component-base/version
 KUBE_LDFLAGS := -s -w -X $(KUBE_STAMP).gitVersion=$(KUBE_VERSION) \
 	-X $(KUBE_STAMP).gitMajor=$(subst v,,$(word 1,$(subst ., ,$(KUBE_VERSION)))) -X $(KUBE_STAMP).gitMinor=$(word 2,$(subst ., ,$(KUBE_VERSION)))
 
+# So is the release before this one, from its commit: 0.1.0.
+PREVIOUS_COMMIT := deeb41f8
+PREVIOUS        := $(BUILD)/tools/previous-$(PREVIOUS_COMMIT)
+
 # And so is an OpenID provider, by npm.
 OPENID_VERSION := $(shell awk -F '"' '$$2 == "oidc-provider" { print $$4 }' test/openid/package.json)
 OPENID         := $(BUILD)/tools/openid-$(OPENID_VERSION)
 
-.PHONY: help build images release demo demo-keep test kube kube-node e2e-kube node-programs openid lint fuzz bench contract proof proof-ha proof-jobs campaign campaign-coverage browser ui ui-check ui-tools screenshots recording
+.PHONY: help build images release demo demo-keep test previous kube kube-node e2e-kube node-programs openid lint fuzz bench contract proof proof-ha proof-jobs campaign campaign-coverage browser ui ui-check ui-tools screenshots recording
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,7 +69,7 @@ demo-keep: build ## the same up to the repair, and keeps the federation running 
 	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BUILD)/demo ./test/demo
 	@$(BUILD)/demo -oscarfed $(BIN)/oscarfed -keep
 
-test: kube openid browser ui-tools ## all tests, with the race detector where there is a C compiler
+test: kube openid browser ui-tools previous ## all tests, with the race detector where there is a C compiler
 	@tools/test.sh $(PKG)
 
 kube: $(KUBE)/built ## build the Kubernetes that tests talk to
@@ -100,6 +104,17 @@ $(NODE)/built: tools/kube.mod tools/kube.sum
 	@mkdir -p $(@D)
 	CGO_ENABLED=0 $(GO) build -modfile=tools/kube.mod -buildvcs=false -trimpath -o $(@D)/ -ldflags '$(KUBE_LDFLAGS)' \
 		k8s.io/kubernetes/cmd/kubelet k8s.io/kubernetes/cmd/kube-proxy k8s.io/kubernetes/cmd/kube-scheduler k8s.io/kubernetes/cmd/kubectl
+	@touch $@
+
+previous: $(PREVIOUS)/built ## build the release before, beside which this one is tried; needs the history of git
+	@ln -sfn "$(notdir $(PREVIOUS))" $(BUILD)/tools/previous
+
+$(PREVIOUS)/built:
+	@echo "building the release before ($(PREVIOUS_COMMIT)), once"
+	@rm -rf $(PREVIOUS); mkdir -p $(PREVIOUS)/source
+	@git archive $(PREVIOUS_COMMIT) | tar x -C $(PREVIOUS)/source || { echo "the commit $(PREVIOUS_COMMIT) is not here: clone with the whole history"; exit 1; }
+	cd $(PREVIOUS)/source && CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -o .. ./cmd/oscar-controlplane ./cmd/oscar-syncer
+	@rm -rf $(PREVIOUS)/source
 	@touch $@
 
 openid: $(OPENID)/built ## install the OpenID provider that tests talk to, and Node.js on Debian as root

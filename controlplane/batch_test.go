@@ -280,21 +280,6 @@ func TestTheLargestBatches(t *testing.T) {
 	}
 }
 
-// An instance of the version before would take a step of one federation alone.
-func TestABatchWaitsForTheUpgradeOfAllInstances(t *testing.T) {
-	await.InVirtualTime(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.put(record.InstanceKey("older"), record.Instance{V: record.Version, Forms: record.Forms{Reads: record.FormParts, Writes: record.FormParts}})
-		w.eventually(func() bool {
-			_, err := w.Federations.CreateServices(t.Context(), admin, batch(t, "one", "two"))
-			return err != nil && codeOf(t, err) == fault.CodeUnavailable
-		})
-		if _, err := w.Federations.CreateServices(t.Context(), admin, batch(t, "one")); err != nil {
-			t.Error("a service alone is no batch:", err)
-		}
-	})
-}
-
 // Whenever the instance dies, the next one ends what it began: all or none, and the same request has
 // that outcome.
 func TestABatchIsAllOrNoneWhenItsInstanceDies(t *testing.T) {

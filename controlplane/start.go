@@ -31,6 +31,7 @@ func (c *ControlPlane) prepare(ctx context.Context) error {
 	if err := c.gate.RetryWhileUnavailable(ctx, "it is not prepared yet", func() error { return c.initialise(ctx) }); err != nil {
 		return fmt.Errorf("prepare the store: %w", err)
 	}
+	c.Forms.Remind()
 	return nil
 }
 
@@ -56,6 +57,7 @@ func (c *ControlPlane) initialise(ctx context.Context) error {
 			tx.Put(record.MetaKey, record.Meta{
 				V: record.Version, Schema: 1, ControlPlane: record.NewUID(), Epoch: record.NewUID(),
 				Recipient: c.cfg.Identity.Recipient(), CreatedAt: record.At(c.cfg.Now()),
+				Minimum: c.cfg.Forms.Minimum(), // there is no older version to go back to
 			})
 			tx.Put(record.ElapsedKey, (*record.Elapsed)(nil).Pass(0, v.Revision, 0, 0))
 			return nil

@@ -36,9 +36,12 @@ func (c *ControlPlane) wire(counters *request.Counters, meter *access.Meter) err
 	if err != nil {
 		return err
 	}
-	c.Forms = forms.New(forms.Config{
+	if c.Forms, err = forms.New(forms.Config{
 		Store: c.cfg.Store, State: c.state, Gate: c.gate, Instance: c.instance, Forms: cfg.Forms, Now: cfg.Now, Logger: cfg.Logger,
-	})
+		Registry: cfg.Registry,
+	}); err != nil {
+		return err
+	}
 	c.Requests = request.New(request.Config{
 		Store: c.cfg.Store, State: c.state, Gate: c.gate, Counters: counters, ListKey: cfg.Identity.Derive("oscarfed list"),
 		KeepAudit: cfg.KeepAudit, KeepRequest: cfg.KeepRequest, RequestsPerUser: cfg.RequestsPerUser, BytesPerUser: cfg.BytesPerUser,

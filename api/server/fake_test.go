@@ -384,6 +384,11 @@ func (f *fake) DropRefreshToken(ctx context.Context, c identity.Caller, service,
 	return f.tokenStatus()
 }
 
+func (f *fake) FinishUpgrade(ctx context.Context, c identity.Caller) (*v1.Upgrade, error) {
+	f.called(ctx, "FinishUpgrade", c, nil)
+	return &v1.Upgrade{Form: 3}, f.err
+}
+
 func (f *fake) Usage(ctx context.Context, c identity.Caller) (*v1.Usage, error) {
 	f.called(ctx, "Usage", c, nil)
 	return &v1.Usage{Accounts: []v1.AccountUsage{}}, f.err

@@ -45,7 +45,7 @@ func newServer(t testing.TB, f *fake, change ...func(*server.Config)) *server.Se
 // useCases are those of the fake.
 func (f *fake) useCases() server.UseCases {
 	return server.UseCases{
-		Services: f, Federations: federationCases{f}, Clusters: clusterCases{f}, Joins: f, Plans: f, Status: f, Storage: f, Differences: f, Audit: f, Usage: f, Changes: changes{f}, Events: eventCases{f}, Stats: f, Support: f,
+		Services: f, Federations: federationCases{f}, Clusters: clusterCases{f}, Joins: f, Plans: f, Status: f, Storage: f, Differences: f, Audit: f, Usage: f, Changes: changes{f}, Events: eventCases{f}, Stats: f, Support: f, Upgrades: f,
 		Tokens: f, Jobs: jobCases{f}, JobLogs: f, Streams: f, Invocations: f,
 	}
 }

@@ -93,8 +93,8 @@ func (s *Server) routesOfStreams(r chi.Router) {
 	})
 }
 
-// routesOfFederations are ours about federations, plans, what is deleted or differs, and the
-// audit.
+// routesOfFederations are ours about federations, plans, what is deleted or differs, the audit, and the control
+// plane itself.
 func (s *Server) routesOfFederations(r chi.Router) {
 	r.Get("/system/replicas", s.handle(s.listReplicas))
 	r.Post(replicasRoute, s.handle(s.addReplicas))
@@ -119,6 +119,7 @@ func (s *Server) routesOfFederations(r chi.Router) {
 	r.Get("/system/whoami", s.handle(s.getWhoAmI))
 	r.Get("/system/events", s.handle(s.listEvents))
 	r.Get("/system/stats", s.handle(s.getStats))
+	r.Post("/system/upgrade/finish", s.handle(s.finishUpgrade))
 	r.Get(watchRoute, s.handle(s.watchAll))
 }
 

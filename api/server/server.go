@@ -49,6 +49,7 @@ type UseCases struct {
 	Events      Events
 	Stats       Stats
 	Support     Support
+	Upgrades    Upgrades
 	Tokens      Tokens
 	Jobs        Jobs
 	JobLogs     JobLogs

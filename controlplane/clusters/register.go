@@ -64,7 +64,7 @@ func (c *Controller) Register(ctx context.Context, caller identity.Caller, spec 
 		clearTree(tx, spec.ClusterID)
 		tx.Put(record.DesiredClusterKey(spec.ClusterID), record.DesiredCluster{
 			V: record.Version, ClusterID: reg.ClusterID, UID: reg.UID, ControlPlane: meta.ControlPlane,
-			Epoch: meta.Epoch, State: reg.State, RestoredAt: meta.RestoredAt, Minimum: meta.Minimum,
+			Epoch: meta.Epoch, State: reg.State, RestoredAt: meta.RestoredAt,
 		})
 		request.Note(tx, c.cfg.Now(), record.Audit{By: caller.Subject, Action: record.ActionRegisterCluster, Outcome: record.OutcomeDone, ClusterID: spec.ClusterID})
 		return gate.BumpFence(v, tx, "registered "+spec.ClusterID)

@@ -151,15 +151,15 @@ func (c *Controller) validateBatch(caller identity.Caller, req BatchRequest, giv
 	return check.graphs, fence, c.mayBatch(len(req.Services))
 }
 
-// mayBatch refuses a batch while an instance runs that would take a step of one federation alone.
+// mayBatch refuses a batch while an instance may run that would take a step of one federation alone.
 func (c *Controller) mayBatch(services int) error {
 	var ready bool
-	c.state.Read(func(v *view.View) { ready = v.AllRead(record.FormBatch) })
+	c.state.Read(func(v *view.View) { ready = v.MayWrite(record.FormBatch) })
 	if ready || services == 1 {
 		return nil
 	}
 	return &fault.Error{Code: fault.CodeUnavailable, RetryAfter: time.Minute,
-		Message: "an older instance of the control plane runs, which cannot create several services at once: create each by a request of its own, or wait for its upgrade"}
+		Message: "several services at once are created when the upgrade of the control plane is finished: create each by a request of its own, or ask an administrator for `oscarfed finish-upgrade`"}
 }
 
 // batchCheck holds the services of a batch against each other.

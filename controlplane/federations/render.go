@@ -66,7 +66,7 @@ func (c *Controller) Renderer(s *oscar.Service, g *topology.Graph, fed record.Fe
 	r.Name = func(service, uid string) string { return record.SpecName(service, uid, fed.Generation) }
 	r.origin.ClusterID = g.Nodes[0].Member.ClusterID
 	c.state.Read(func(v *view.View) {
-		r.meta, r.mayShare = *v.Meta, v.AllRead(record.FormParts)
+		r.meta, r.mayShare = *v.Meta, v.MayWrite(record.FormParts)
 		for _, n := range g.Nodes {
 			r.recipients[n.Member.ClusterID] = v.SealsTo(n.Member.ClusterID)
 			r.alive[n.Member.ClusterID] = v.Alive(n.Member.ClusterID)

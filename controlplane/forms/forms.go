@@ -4,11 +4,15 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/internal/version"
 	"github.com/oscarfed/oscarfed/store"
@@ -25,6 +29,7 @@ type Config struct {
 	Forms    record.Forms
 	Now      func() time.Time
 	Logger   *slog.Logger
+	Registry prometheus.Registerer
 }
 
 // Controller announces what this instance reads and writes, and ends it when the store asks
@@ -39,14 +44,22 @@ type Controller struct {
 }
 
 // New makes a Controller. It starts nothing.
-func New(cfg Config) *Controller {
+func New(cfg Config) (*Controller, error) {
 	c := &Controller{cfg: cfg, store: cfg.Store, state: cfg.State, gate: cfg.Gate, outdated: make(chan error, 1)}
 	cfg.State.Subscribe(func(news *view.Changes) {
 		if news.Meta != nil {
 			c.noteMinimum(news.Meta.Minimum)
 		}
 	})
-	return c
+	return c, cfg.Registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "oscarfed_upgrade_unfinished",
+		Help: "1 while the store is written so that the version before can come back: until oscarfed finish-upgrade.",
+	}, func() float64 {
+		if c.unfinished() > 0 {
+			return 1
+		}
+		return 0
+	}))
 }
 
 // noteMinimum ends all writing of this instance when the store asks for a newer version.
@@ -86,6 +99,24 @@ func (c *Controller) Check() error {
 	return nil
 }
 
+// Remind says in the log that an upgrade is not finished.
+func (c *Controller) Remind() {
+	if form := c.unfinished(); form > 0 {
+		c.cfg.Logger.Info("the upgrade is not finished: the store is written so that the version before can come back, until `oscarfed finish-upgrade`",
+			"form", form, "newest", c.cfg.Forms.Writes)
+	}
+}
+
+// unfinished is the form that the store is written in while the upgrade to a newer one is not finished; 0 when it is.
+func (c *Controller) unfinished() (form int) {
+	c.state.Read(func(v *view.View) {
+		if v.Meta != nil && !v.MayWrite(c.cfg.Forms.Writes) {
+			form = max(v.Meta.MinWriter, 1)
+		}
+	})
+	return form
+}
+
 // Announce keeps a leased key that says what this instance reads and writes, until ctx
 // ends. It calls tried after the first try: an etcd that is full takes no key, and must
 // not keep an instance from starting that makes room in it.
@@ -112,10 +143,43 @@ func (c *Controller) Announce(ctx context.Context, tried func()) {
 	}
 }
 
-// MayWrite says whether a form of records may be written now: nil when every instance of
-// the control plane that runs, and the syncer of each of the clusters concerned, has
-// announced that it reads it. The error names the first that has not.
-func (c *Controller) MayWrite(ctx context.Context, form int, clusters ...string) error {
+// FinishUpgrade makes the store ask the instances for the forms of this version, for good, and answers the
+// newest that is written from then on. It is refused while an instance runs that does not read that. Done again
+// it changes nothing.
+func (c *Controller) FinishUpgrade(ctx context.Context, caller identity.Caller) (*v1.Upgrade, error) {
+	if !caller.Administrator {
+		return nil, fault.AdminOnly("finish an upgrade")
+	}
+	if err := c.gate.Fresh(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.allRead(ctx, c.cfg.Forms.Writes); err != nil {
+		return nil, err
+	}
+	res, err := c.store.Update(ctx, store.Update{Keys: []string{record.MetaKey}, Build: func(v store.View, tx *store.Txn) error {
+		meta, err := gate.Meta(v)
+		if err != nil {
+			return err
+		}
+		raised := meta.Raised(c.cfg.Forms.Minimum())
+		if raised == meta.Minimum {
+			return nil
+		}
+		meta.Minimum = raised
+		tx.Expect(record.MetaKey)
+		tx.Put(record.MetaKey, meta)
+		request.Note(tx, c.cfg.Now(), record.Audit{By: caller.Subject, Action: record.ActionFinishUpgrade, Outcome: record.OutcomeDone})
+		return nil
+	}})
+	if err != nil {
+		return nil, fault.Crossing(err)
+	}
+	return &v1.Upgrade{Form: c.cfg.Forms.Writes}, fault.Crossing(c.state.Wait(ctx, res.Revision))
+}
+
+// allRead refuses unless every instance of the control plane that runs has announced that it reads a form. The
+// error names the first that has not.
+func (c *Controller) allRead(ctx context.Context, form int) error {
 	instances, _, err := c.store.List(ctx, record.InstancesPrefix)
 	if err != nil {
 		return fault.Crossing(err)
@@ -126,64 +190,10 @@ func (c *Controller) MayWrite(ctx context.Context, form int, clusters ...string)
 			return err
 		}
 		if i.Reads < form {
-			return tooOld(fmt.Sprintf("instance %s of the control plane (%s)", record.ParseKey(kv.Key).Name, i.Version), i.Reads, form)
-		}
-	}
-	for _, id := range clusters {
-		v, err := c.store.Read(ctx, record.SessionKey(id))
-		if err != nil {
-			return fault.Crossing(err)
-		}
-		kv, alive := v.KV(record.SessionKey(id))
-		if !alive {
-			return &fault.Error{Code: fault.CodeFailedPrecondition, Message: fmt.Sprintf("the syncer of cluster %q is away: what it reads is not known", id)}
-		}
-		s, err := store.Decode[record.Session](kv)
-		if err != nil {
-			return err
-		}
-		if max(s.Reads, 1) < form { // before forms had numbers, there was one
-			return tooOld(fmt.Sprintf("the syncer of cluster %q (%s)", id, s.Version), max(s.Reads, 1), form)
+			return &fault.Error{Code: fault.CodeFailedPrecondition, Message: fmt.Sprintf(
+				"instance %s of the control plane (%s) reads up to form %d, and form %d is not written before it is replaced by a newer version",
+				record.ParseKey(kv.Key).Name, i.Version, i.Reads, form)}
 		}
 	}
 	return nil
-}
-
-func tooOld(who string, reads, form int) error {
-	return &fault.Error{Code: fault.CodeFailedPrecondition, Message: fmt.Sprintf("%s reads up to form %d, and form %d is not written before it is replaced by a newer version", who, reads, form)}
-}
-
-// RaiseMinimum makes the store ask for forms that everybody has announced, for good:
-// older versions end where they run, and do not start again.
-func (c *Controller) RaiseMinimum(ctx context.Context, to record.Minimum) error {
-	if err := to.Refuses(c.cfg.Forms); err != nil {
-		return &fault.Error{Code: fault.CodeFailedPrecondition, Message: err.Error()}
-	}
-	if err := c.gate.Fresh(ctx); err != nil {
-		return err
-	}
-	var ids []string
-	c.state.Read(func(v *view.View) {
-		for id := range v.Clusters.All() {
-			ids = append(ids, id)
-		}
-	})
-	slices.Sort(ids)
-	if err := c.MayWrite(ctx, max(to.MinReader, to.MinWriter), ids...); err != nil {
-		return err
-	}
-	_, err := c.store.Update(ctx, store.Update{Keys: []string{record.MetaKey}, Build: func(v store.View, tx *store.Txn) error {
-		meta, err := gate.Meta(v)
-		if err != nil {
-			return err
-		}
-		meta.Minimum = meta.Raised(to)
-		tx.Expect(record.MetaKey)
-		tx.Put(record.MetaKey, meta)
-		return nil
-	}})
-	if err != nil {
-		return fault.Crossing(err)
-	}
-	return gate.Spread(ctx, c.store, ids)
 }

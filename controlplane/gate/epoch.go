@@ -86,10 +86,10 @@ func Spread(ctx context.Context, st *store.Store, clusters []string) error {
 				if err != nil {
 					return err
 				}
-				if d.Epoch == meta.Epoch && d.Minimum == meta.Minimum {
+				if d.Epoch == meta.Epoch {
 					continue
 				}
-				d.Epoch, d.RestoredAt, d.Minimum = meta.Epoch, meta.RestoredAt, meta.Minimum
+				d.Epoch, d.RestoredAt = meta.Epoch, meta.RestoredAt
 				tx.Expect(key)
 				tx.Put(key, d)
 			}

@@ -16,8 +16,6 @@ func (v *View) apply(key string, kv store.KV, exists bool) {
 			v.news.Records.Meta = Replaced[record.Meta]{v.Meta, m}
 			v.Meta, v.news.Meta = m, m
 		}
-	case record.KindInstance:
-		set(v, v.Instances.m, ref.Name, kv, exists)
 	case record.KindFence:
 		v.Fence = kv.ModRevision
 		v.news.Clusters[""] = true

@@ -10,11 +10,9 @@ import (
 // View is the store at one revision. Functions that read the state receive it, and it is valid
 // only while they run. Its records are shared: a reader changes none.
 type View struct {
-	Revision int64
-	Meta     *record.Meta
-	Fence    int64
-	// Instances are those of the control plane that run.
-	Instances   Table[string, Versioned[record.Instance]]
+	Revision    int64
+	Meta        *record.Meta
+	Fence       int64
 	Clusters    Table[string, Versioned[record.Cluster]]
 	Federations Table[string, Versioned[record.Federation]]
 	Names       Table[string, string]
@@ -46,7 +44,7 @@ type View struct {
 
 func newView() View {
 	return View{
-		Instances: TableOf(map[string]Versioned[record.Instance]{}), Clusters: TableOf(map[string]Versioned[record.Cluster]{}), Federations: TableOf(map[string]Versioned[record.Federation]{}),
+		Clusters: TableOf(map[string]Versioned[record.Cluster]{}), Federations: TableOf(map[string]Versioned[record.Federation]{}),
 		Names: TableOf(map[string]string{}), Marked: TableOf(map[string]Location{}), Nodes: Nodes{map[string]*Node{}},
 		Named: newIndex[string, string](), OnCluster: newIndex[string, string](), InBatch: newIndex[string, string](), heirs: map[string]string{},
 		Deleted: TableOf(map[string]Versioned[record.Deleted]{}), DeletedOf: newIndex[string, string](),
@@ -106,15 +104,9 @@ func (v *View) Alive(cluster string) bool {
 	return n != nil && n.Session.Rec != nil
 }
 
-// AllRead says whether every instance of the control plane has announced that it reads a form.
-func (v *View) AllRead(form int) bool {
-	for _, i := range v.Instances.m {
-		if i.Rec.Reads < form {
-			return false
-		}
-	}
-	return true
-}
+// MayWrite says whether a form of records may be written that only instances read: the store asks all of
+// them to read it.
+func (v *View) MayWrite(form int) bool { return v.Meta != nil && v.Meta.MinReader >= form }
 
 // ReadsParts says whether the syncer of a cluster is connected and reads parts.
 func (v *View) ReadsParts(cluster string) bool {

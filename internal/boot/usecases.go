@@ -22,6 +22,7 @@ func UseCases(cp *controlplane.ControlPlane) server.UseCases {
 		Events:      cp.Events,
 		Stats:       cp.Stats,
 		Support:     cp.Support,
+		Upgrades:    cp.Forms,
 		Tokens:      cp.Tokens,
 		Jobs:        cp.Jobs,
 		JobLogs:     cp.Runs,

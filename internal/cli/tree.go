@@ -70,6 +70,7 @@ func tree(a *command.App) []*cobra.Command {
 			account.WhoAmI(a),
 			account.Doctor(a),
 			account.SupportBundle(a),
+			account.FinishUpgrade(a),
 			parent("context", "List, choose and change the contexts of the configuration file",
 				account.ContextList(a), account.ContextUse(a), account.ContextSet(a)),
 			newVersionCmd(a),

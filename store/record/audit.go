@@ -51,6 +51,7 @@ const (
 	ActionCancelJob       Action = "cancel_job"
 	ActionReplayJob       Action = "replay_job"
 	ActionResolveJob      Action = "resolve_job"
+	ActionFinishUpgrade   Action = "finish_upgrade"
 )
 
 // Outcome is what became of it.

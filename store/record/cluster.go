@@ -44,7 +44,7 @@ type DesiredCluster struct {
 	State        ClusterState `json:"state"`
 	// RestoredAt is when the present epoch began; nil in the first one.
 	RestoredAt *Time `json:"restored_at,omitempty"`
-	// Minimum is that of Meta, which a syncer may not read.
+	// Minimum is what the cluster's syncer must read and write. No version has asked for any yet.
 	Minimum
 	// RemovedAt goes with the state removed.
 	RemovedAt *Time `json:"removed_at,omitempty"`

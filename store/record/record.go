@@ -20,6 +20,8 @@ type Meta struct {
 	RestoredAt *Time `json:"restored_at,omitempty"`
 	// Epochs are the former ones, oldest first.
 	Epochs []string `json:"epochs,omitempty"`
+	// Minimum is what an instance must read and write. A form that it does not ask for is not
+	// written yet: the version before may come back.
 	Minimum
 }
 

@@ -4,8 +4,9 @@ import "fmt"
 
 // A form is a way of writing records that an older version would misunderstand. Fields
 // that are only added are none: they survive older versions (KeepUnknown). Forms have
-// numbers; that of a new one is written only when all instances, and the syncer concerned,
-// have announced that they read it, and Meta says when all must.
+// numbers. A new one is written only when Meta asks all instances to read it, which it does
+// once an upgrade is finished: until then the version before may come back. A syncer gets
+// what it has announced that it reads.
 
 // Forms is the newest form that a program reads, and the newest that it writes.
 type Forms struct {
@@ -28,6 +29,9 @@ type Minimum struct {
 	MinReader int `json:"min_reader,omitempty"`
 	MinWriter int `json:"min_writer,omitempty"`
 }
+
+// Minimum is what lets these forms be written.
+func (f Forms) Minimum() Minimum { return Minimum{MinReader: f.Writes, MinWriter: f.Writes} }
 
 // Refuses says, in words, why a program may not work with the store; nil when it may.
 func (m Minimum) Refuses(own Forms) error {

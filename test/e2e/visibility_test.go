@@ -98,6 +98,7 @@ func elsewhere() []string {
 		"GET /system/clusters", "POST /system/clusters", "GET /system/clusters/{cluster}", "PUT /system/clusters/{cluster}",
 		"DELETE /system/clusters/{cluster}", "PUT /system/clusters/{cluster}/state", "POST /system/clusters/{cluster}/join", // the administrator's
 		"GET /system/support",                    // the administrator's: TestASupportBundleHasNothingThatWasEntrusted
+		"POST /system/upgrade/finish",            // the administrator's: TestAnOlderVersionComesBackUntilTheUpgradeIsFinished
 		"GET /system/logs", "GET /system/status", // clusters, and no service
 		"POST /system/join", "POST /system/join/challenge", "POST /system/join/renew", "GET /system/relay", "POST /system/relay/challenge", // syncers'
 	}

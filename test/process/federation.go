@@ -39,6 +39,8 @@ type Config struct {
 	// what the test wants of it. A program is named by ControlPlaneName, or by the id of
 	// the cluster whose syncer it is.
 	Flags func(program string) []string
+	// Binary is the file of a program of another release, empty for one of this release; nil: all are.
+	Binary func(program string) string
 	// Ahead is how far the clock of a program is ahead.
 	Ahead map[string]time.Duration
 	// IdentityFile holds the control planes' key; default: a new one.
@@ -154,7 +156,7 @@ func (f *Federation) StartControlPlane(ctx context.Context, name, failAt string)
 	if len(f.cfg.Clusters) > 0 {
 		flags = append(flags, "--default-cluster="+f.cfg.Clusters[0])
 	}
-	child, err := start(ControlPlane, launch{failAt: failAt, ahead: f.cfg.Ahead[name], log: p.log, args: flags})
+	child, err := start(ControlPlane, launch{binary: f.binary(name), failAt: failAt, ahead: f.cfg.Ahead[name], log: p.log, args: flags})
 	if err != nil {
 		return nil, err
 	}
@@ -182,12 +184,19 @@ func (f *Federation) StartSyncer(id, failAt string, more ...string) error {
 	o, p := f.oscars[id], f.program(id)
 	flags := append(append(f.cfg.Flags(id), "--cluster-id="+id, "--metrics-listen=", "--oscar-endpoint="+o.url, "--oscar-user="+User,
 		"--oscar-password-file="+f.passwordFile, "--identity-file="+o.identity, "--session-ttl=2s", "--late-window=2s", "--log-level=debug"), more...)
-	child, err := start(Syncer, launch{failAt: failAt, ahead: f.cfg.Ahead[id], log: p.log, args: flags})
+	child, err := start(Syncer, launch{binary: f.binary(id), failAt: failAt, ahead: f.cfg.Ahead[id], log: p.log, args: flags})
 	if err != nil {
 		return err
 	}
 	f.change(id, func(p *program) { p.child = child })
 	return nil
+}
+
+func (f *Federation) binary(name string) string {
+	if f.cfg.Binary == nil {
+		return ""
+	}
+	return f.cfg.Binary(name)
 }
 
 // program is that of a name; a new one has a folder and a log, and no process yet.

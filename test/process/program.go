@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"os"
@@ -61,6 +62,8 @@ func Start(t testing.TB, program string, args ...string) *Child {
 
 // launch is how one of the programs is started.
 type launch struct {
+	// binary is that of another release, or empty.
+	binary string
 	// failAt is the fail point at which it dies, or empty.
 	failAt string
 	// ahead is how far its clock is.
@@ -79,7 +82,7 @@ func start(program string, l launch) (*Child, error) {
 	if l.ahead != 0 {
 		env = append(env, clock.EnvVar+"="+l.ahead.String())
 	}
-	return Run(Command{Path: os.Args[0], Args: l.args, Env: env, Log: l.log})
+	return Run(Command{Path: cmp.Or(l.binary, os.Args[0]), Args: l.args, Env: env, Log: l.log})
 }
 
 // end kills a program, and shows the end of its log when the test has failed.

@@ -47,3 +47,17 @@ func (s *Server) getSupport(w http.ResponseWriter, r *http.Request) error {
 	}
 	return err
 }
+
+// Upgrades is the use case that ends an upgrade.
+type Upgrades interface {
+	FinishUpgrade(ctx context.Context, caller identity.Caller) (*v1.Upgrade, error)
+}
+
+// finishUpgrade answers POST /system/upgrade/finish.
+func (s *Server) finishUpgrade(w http.ResponseWriter, r *http.Request) error {
+	out, err := s.cp.Upgrades.FinishUpgrade(r.Context(), respond.StateOf(r).Caller)
+	if err != nil {
+		return err
+	}
+	return respond.JSON(w, http.StatusOK, out)
+}
