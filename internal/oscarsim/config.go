@@ -34,6 +34,11 @@ type Config struct {
 	// BreakConcurrent refuses connections to MinIO while a create or delete restarts it, so that concurrent ones break
 	// each other.
 	BreakConcurrent bool
+	// ServicesNamespace is where the services of the administrator are, and how the namespaces of its users begin.
+	// Default oscar-svc.
+	ServicesNamespace string
+	// Kubernetes is the cluster below, when there is a real one. It needs no Workload.
+	Kubernetes Kubernetes
 	// Nodes of the cluster, for /system/status. Default one of 4000 millicores and 8 GiB, of which 500 millicores and
 	// 512 MiB are used.
 	Nodes []Node
@@ -71,6 +76,7 @@ type Node struct {
 func (c Config) withDefaults() Config {
 	c.ClusterID = cmp.Or(c.ClusterID, "oscar")
 	c.Version = cmp.Or(c.Version, "v4.1.2")
+	c.ServicesNamespace = cmp.Or(c.ServicesNamespace, "oscar-svc")
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

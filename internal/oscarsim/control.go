@@ -40,7 +40,7 @@ func (s *Sim) State() State {
 	for id, data := range s.kube.secrets {
 		st.Secrets[id.namespace+"/"+id.name] = maps.Clone(data)
 	}
-	s.kube.load.advance(time.Now())
+	s.kube.observe(time.Now())
 	for _, j := range s.kube.jobs {
 		st.Jobs = append(st.Jobs, jobView(j))
 	}

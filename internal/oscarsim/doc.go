@@ -18,5 +18,5 @@
 //
 // Left out: Kueue, Knative (POST /run is 404), exposed services, what quotas and metrics measure, KServe,
 // the Manager's own log, changes through /system/federation and the dashboard: their paths answer 404, their keys are dropped. Jobs do not run by themselves:
-// they stay Pending until a test or /_sim/ says otherwise.
+// they stay Pending until a test or /_sim/ says otherwise, unless there is a real Kubernetes below (Config.Kubernetes).
 package oscarsim

@@ -149,9 +149,9 @@ func (s *Sim) HalfCreate(name string) {
 		e.template = false
 		return
 	}
-	svc := &wire.Service{Name: name, Image: "example.org/half", Script: "true", Owner: wire.AdminOwner, Namespace: servicesNamespace}
+	svc := &wire.Service{Name: name, Image: "example.org/half", Script: "true", Owner: wire.AdminOwner, Namespace: s.cfg.ServicesNamespace}
 	svc.Defaults(s.provider, newToken)
-	s.kube.services[key{servicesNamespace, name}] = &entry{service: svc.Stored()}
+	s.kube.services[key{s.cfg.ServicesNamespace, name}] = &entry{service: svc.Stored()}
 }
 
 // LoseLabel takes from a service's ConfigMap the label that OSCAR lists by, as an operator does
@@ -183,14 +183,14 @@ func (s *Sim) PutPodTemplate(name string) error {
 func (s *Sim) LeftoverSecret(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.kube.secrets[key{servicesNamespace, name}] = map[string]string{"leftover": "value"}
+	s.kube.secrets[key{s.cfg.ServicesNamespace, name}] = map[string]string{"leftover": "value"}
 }
 
 // Secret returns the values of a service's Secret in the administrator's namespace.
 func (s *Sim) Secret(name string) (map[string]string, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	data, ok := s.kube.secrets[key{servicesNamespace, name}]
+	data, ok := s.kube.secrets[key{s.cfg.ServicesNamespace, name}]
 	return maps.Clone(data), ok
 }
 
@@ -272,7 +272,7 @@ func (s *Sim) Upload(bucket, object string) error {
 func (s *Sim) Jobs(service string) []JobView {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.kube.load.advance(time.Now())
+	s.kube.observe(time.Now())
 	out := []JobView{}
 	for _, j := range s.kube.jobs {
 		if j.service == service {
@@ -317,8 +317,7 @@ func (s *Sim) DeleteJob(service, name string) error {
 	defer s.mu.Unlock()
 	for _, j := range s.kube.jobs {
 		if j.service == service && j.name == name {
-			s.kube.deleteJob(j)
-			return nil
+			return s.kube.deleteJob(j)
 		}
 	}
 	return errNoJob

@@ -218,7 +218,7 @@ func (s *Sim) jobs(c *call) {
 		NextPage  string             `json:"next_page,omitempty"`
 		Remaining *int               `json:"remaining_jobs,omitempty"`
 	}{Jobs: map[string]jobInfo{}}
-	s.kube.load.advance(time.Now())
+	s.kube.observe(time.Now())
 	all := s.kube.jobsOf(id)
 	after := c.query("page")
 	first, _ := slices.BinarySearchFunc(all, after, func(j *job, name string) int { return cmp.Compare(j.name, name) })
@@ -258,7 +258,10 @@ func (s *Sim) deleteJobs(c *call) {
 		return // 200 without a body
 	}
 	all := c.query("all")
-	s.kube.deleteJobs(id, all == "true" || all == "1" || all == "t" || all == "TRUE" || all == "True" || all == "T")
+	if err := s.kube.deleteJobs(id, all == "true" || all == "1" || all == "t" || all == "TRUE" || all == "True" || all == "T"); err != nil {
+		c.text(http.StatusInternalServerError, err.Error())
+		return
+	}
 	c.code(http.StatusNoContent)
 }
 
@@ -274,7 +277,7 @@ func (s *Sim) jobOutput(c *call) {
 	if !c.mayRead(e.service) {
 		return // 200 without a body
 	}
-	s.kube.load.advance(time.Now())
+	s.kube.observe(time.Now())
 	j := s.kube.jobs[key{id.namespace, c.params[1]}]
 	switch {
 	case j == nil || j.service != c.service || j.status == JobSuspended:
@@ -282,9 +285,9 @@ func (s *Sim) jobOutput(c *call) {
 	case j.status == JobPending:
 		c.code(http.StatusNotFound)
 	case c.query("timestamps") == "true":
-		c.text(http.StatusOK, j.started.Format(time.RFC3339Nano)+" "+j.output)
+		c.text(http.StatusOK, j.started.Format(time.RFC3339Nano)+" "+s.kube.output(j))
 	default:
-		c.text(http.StatusOK, j.output)
+		c.text(http.StatusOK, s.kube.output(j))
 	}
 }
 
@@ -297,12 +300,16 @@ func (s *Sim) deleteJob(c *call) {
 		c.text(http.StatusForbidden, "You do not have permission to access this service")
 		return
 	}
+	s.kube.observe(time.Now())
 	jobID := key{id.namespace, c.params[1]}
 	j := s.kube.jobs[jobID]
 	if j == nil || j.service != c.service {
 		c.code(http.StatusNotFound)
 		return
 	}
-	s.kube.deleteJob(j)
+	if err := s.kube.deleteJob(j); err != nil {
+		c.text(http.StatusInternalServerError, err.Error())
+		return
+	}
 	c.code(http.StatusNoContent)
 }

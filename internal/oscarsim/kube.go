@@ -20,8 +20,6 @@ import (
 )
 
 const (
-	// servicesNamespace is where OSCAR puts the administrator's services.
-	servicesNamespace = "oscar-svc"
 	// maxObject is the size over which etcd refuses a Kubernetes object, and objectFrame what a Job weighs besides its
 	// event and annotations. Bytes; the frame is an estimate.
 	maxObject   = 1536 << 10
@@ -36,6 +34,7 @@ type key struct{ namespace, name string }
 
 // kube is the Kubernetes side of an OSCAR. The Sim's lock guards it.
 type kube struct {
+	below      Kubernetes // nil for none
 	namespaces map[string]bool
 	services   map[key]*entry
 	secrets    map[key]map[string]string
@@ -77,9 +76,10 @@ type job struct {
 	ends        time.Time
 }
 
-func newKube() kube {
+func newKube(services string, below Kubernetes) kube {
 	return kube{
-		namespaces: map[string]bool{"default": true, "kube-system": true, "oscar": true, servicesNamespace: true},
+		below:      below,
+		namespaces: map[string]bool{"default": true, "kube-system": true, "oscar": true, services: true},
 		services:   map[key]*entry{},
 		secrets:    map[key]map[string]string{},
 		volumes:    map[key]*volume{},
@@ -147,6 +147,12 @@ func (k *kube) createService(svc *wire.Service) error {
 		k.dropVolume(svc)
 		return err
 	}
+	if k.below != nil {
+		if err := k.below.PutService(svc.Stored()); err != nil {
+			k.dropVolume(svc)
+			return err
+		}
+	}
 	k.services[key{svc.Namespace, svc.Name}] = &entry{service: svc.Stored(), template: true}
 	return nil
 }
@@ -168,6 +174,11 @@ func (k *kube) updateService(svc *wire.Service) error {
 		old.halted = false
 		return fmt.Errorf("horizontalpodautoscalers.autoscaling %q not found", svc.Name+"-hpa")
 	}
+	if k.below != nil {
+		if err := k.below.PutService(next.service); err != nil {
+			return err
+		}
+	}
 	k.services[id] = next
 	return nil
 }
@@ -179,20 +190,31 @@ func (k *kube) deleteService(id key) error {
 	if e == nil || !e.template {
 		return errMissing
 	}
+	if err := k.deleteJobs(id, true); err != nil {
+		return err
+	}
+	if k.below != nil {
+		if err := errors.Join(k.below.DeleteService(id.namespace, id.name), k.below.DeleteSecret(id.namespace, id.name)); err != nil {
+			return err
+		}
+	}
 	delete(k.services, id)
-	k.deleteJobs(id, true)
 	k.dropVolume(e.service)
 	delete(k.secrets, id)
 	return nil
 }
 
 // deleteJobs removes the Jobs of a service: all of them, or the succeeded ones.
-func (k *kube) deleteJobs(service key, all bool) {
+func (k *kube) deleteJobs(service key, all bool) error {
+	k.observe(time.Now())
 	for _, j := range k.jobsOf(service) {
 		if all || j.status == JobSucceeded {
-			k.deleteJob(j)
+			if err := k.deleteJob(j); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
 }
 
 // createSecret refuses what Kubernetes refuses; the caller has checked that the Secret is not there.
@@ -202,6 +224,15 @@ func (k *kube) createSecret(id key, data map[string]string) error {
 	}
 	if err := checkObject("Secret", id.name, nil, nil); err != nil {
 		return err
+	}
+	return k.putSecret(id, data)
+}
+
+func (k *kube) putSecret(id key, data map[string]string) error {
+	if k.below != nil {
+		if err := k.below.PutSecret(id.namespace, id.name, data); err != nil {
+			return err
+		}
 	}
 	k.secrets[id] = maps.Clone(data)
 	return nil
@@ -214,7 +245,7 @@ func (k *kube) createJob(j *job, svc *wire.Service) error {
 		return err
 	}
 	id := key{j.namespace, j.name}
-	if k.jobs[id] != nil {
+	if k.jobs[id] != nil && k.below == nil {
 		return apierrors.NewAlreadyExists(schema.GroupResource{Group: "batch", Resource: "jobs"}, j.name)
 	}
 	annotations := 0
@@ -226,15 +257,38 @@ func (k *kube) createJob(j *job, svc *wire.Service) error {
 		return refusal(fmt.Sprintf("Job.batch %q is invalid: [spec.selector: Required value, spec.template.metadata.labels: Invalid value: `selector` not auto-generated]", j.name))
 	}
 	j.event = string([]rune(j.event))
-	k.jobs[id] = j
-	k.index[key{j.namespace, j.service}] = append(k.index[key{j.namespace, j.service}], j)
-	k.starts.count(j)
+	if k.below != nil {
+		if err := k.below.CreateJob(svc, j.name, j.event); err != nil {
+			return err
+		}
+	}
+	if old := k.jobs[id]; old != nil {
+		k.forgetJob(old) // the cluster below had lost it
+	}
+	k.keepJob(j)
 	k.load.add(j, svc)
 	return nil
 }
 
+func (k *kube) keepJob(j *job) {
+	service := key{j.namespace, j.service}
+	k.jobs[key{j.namespace, j.name}] = j
+	k.index[service] = append(k.index[service], j)
+	k.starts.count(j)
+}
+
 // deleteJob removes a Job and its pod.
-func (k *kube) deleteJob(j *job) {
+func (k *kube) deleteJob(j *job) error {
+	if k.below != nil {
+		if err := k.below.DeleteJob(j.namespace, j.name); err != nil {
+			return err
+		}
+	}
+	k.forgetJob(j)
+	return nil
+}
+
+func (k *kube) forgetJob(j *job) {
 	delete(k.jobs, key{j.namespace, j.name})
 	service := key{j.namespace, j.service}
 	k.index[service] = slices.DeleteFunc(k.index[service], func(other *job) bool { return other == j })

@@ -137,7 +137,7 @@ func (s *Sim) decode(c *call) (*wire.Service, bool) {
 // admit makes the Kubernetes objects of a new service, or answers why not. The caller holds the lock.
 func (s *Sim) admit(c *call, svc *wire.Service) (key, bool) {
 	if svc.Namespace == "" {
-		svc.Namespace = servicesNamespace
+		svc.Namespace = s.cfg.ServicesNamespace
 	}
 	id := key{svc.Namespace, svc.Name}
 	if svc.HasMembers() {
@@ -254,7 +254,7 @@ func (s *Sim) finishCreate(c *call, id key, svc *wire.Service) {
 func (s *Sim) delete(c *call) {
 	namespace := c.query("namespace")
 	if c.user != nil {
-		namespace = userNamespace(c.user.Subject)
+		namespace = s.userNamespace(c.user.Subject)
 	}
 	s.mu.Lock()
 	id, e, err := s.kube.read(namespace, c.service)

@@ -3,7 +3,6 @@ package oscarsim
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"strings"
 
@@ -137,7 +136,10 @@ func (s *Sim) finishUpdate(c *call, id key, svc *wire.Service) {
 		}
 	}
 	if len(svc.Environment.Secrets) > 0 {
-		s.kube.secrets[id] = maps.Clone(svc.Environment.Secrets)
+		if err := s.kube.putSecret(id, svc.Environment.Secrets); err != nil {
+			c.text(http.StatusInternalServerError, err.Error())
+			return
+		}
 	}
 	err := s.allowedImage(svc.Image)
 	if err == nil {

@@ -65,7 +65,7 @@ func New(cfg Config) *Sim {
 		provider: cfg.provider(),
 		throttle: rate.NewLimiter(kubeQPS, kubeBurst),
 		started:  time.Now().UTC(),
-		kube:     newKube(),
+		kube:     newKube(cfg.ServicesNamespace, cfg.Kubernetes),
 		minio:    newMinio(),
 		nodes:    cfg.Nodes,
 		denied:   map[string]bool{},

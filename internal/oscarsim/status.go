@@ -96,7 +96,7 @@ func (s *Sim) status(c *call) {
 	defer s.mu.Unlock()
 	var st clusterStatus
 	st.Cluster.Nodes = len(s.nodes)
-	s.kube.load.advance(time.Now())
+	s.kube.observe(time.Now())
 	cpu, memory := &st.Cluster.Metrics.CPU, &st.Cluster.Metrics.Memory
 	for _, n := range s.nodes {
 		n.RequestCPU, n.RequestMemory = s.kube.load.requests(n)
@@ -126,7 +126,7 @@ func (s *Sim) status(c *call) {
 	o.OIDC.Issuers, o.OIDC.Groups = []string{}, append([]string{}, s.cfg.Groups...)
 	o.Pods.States = map[string]int{JobPending: 0, JobRunning: 0, JobSucceeded: 0, JobFailed: 0, "Unknown": 0}
 	for id, j := range s.kube.jobs {
-		if id.namespace != servicesNamespace || j.status == JobSuspended {
+		if id.namespace != s.cfg.ServicesNamespace || j.status == JobSuspended {
 			continue
 		}
 		o.Jobs++

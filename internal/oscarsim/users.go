@@ -54,7 +54,7 @@ func (s *Sim) identify(ctx context.Context, c *call, r *http.Request) bool {
 		return false
 	}
 	c.user = &user
-	s.kube.namespaces[userNamespace(user.Subject)] = true
+	s.kube.namespaces[s.userNamespace(user.Subject)] = true
 	s.minio.users[user.Subject] = true
 	return true
 }
@@ -115,7 +115,7 @@ func (s *Sim) own(c *call, svc *wire.Service) bool {
 	}
 	svc.Owner = c.user.Subject
 	if svc.Namespace == "" {
-		svc.Namespace = userNamespace(c.user.Subject)
+		svc.Namespace = s.userNamespace(c.user.Subject)
 	}
 	if svc.VO == "" {
 		for _, group := range s.cfg.Groups {
@@ -141,14 +141,14 @@ const maxNamespace = 18
 
 // userNamespace is the namespace of a user's services: the head of his subject, so that users whose subjects begin
 // alike share one.
-func userNamespace(subject string) string {
-	s := regexp.MustCompile(`[^a-z0-9-]+`).ReplaceAllString(strings.ToLower(subject), "-")
-	s = strings.Trim(s, "-")
-	most := maxNamespace - len(servicesNamespace) - 1
-	s = strings.Trim(s[:min(len(s), most)], "-")
-	if len(s) < most {
+func (s *Sim) userNamespace(subject string) string {
+	n := regexp.MustCompile(`[^a-z0-9-]+`).ReplaceAllString(strings.ToLower(subject), "-")
+	n = strings.Trim(n, "-")
+	most := max(maxNamespace-len(s.cfg.ServicesNamespace)-1, 1)
+	n = strings.Trim(n[:min(len(n), most)], "-")
+	if len(n) < most {
 		sum := sha1.Sum([]byte(subject)) //nolint:gosec // as above
-		s = strings.Trim((s + "-" + hex.EncodeToString(sum[:]))[:most], "-")
+		n = strings.Trim((n + "-" + hex.EncodeToString(sum[:]))[:most], "-")
 	}
-	return servicesNamespace + "-" + s
+	return s.cfg.ServicesNamespace + "-" + n
 }

@@ -127,11 +127,11 @@ func (k *kube) volumeStatus(svc *wire.Service) wire.VolumeStatus {
 
 // volumesOf is the namespace whose volumes the caller handles, and the owner of those that he
 // makes.
-func volumesOf(c *call) (namespace, owner string) {
+func (s *Sim) volumesOf(c *call) (namespace, owner string) {
 	if c.user == nil {
-		return servicesNamespace, wire.AdminOwner
+		return s.cfg.ServicesNamespace, wire.AdminOwner
 	}
-	return userNamespace(c.user.Subject), c.user.Subject
+	return s.userNamespace(c.user.Subject), c.user.Subject
 }
 
 // hasVolumes answers the paths of an OSCAR without managed volumes as its router does.
@@ -148,7 +148,7 @@ func (s *Sim) listVolumes(c *call) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	namespace, _ := volumesOf(c)
+	namespace, _ := s.volumesOf(c)
 	list := []volumeInfo{}
 	for _, id := range slices.SortedFunc(maps.Keys(s.kube.volumes), func(a, b key) int { return cmp.Compare(a.name, b.name) }) {
 		if id.namespace == namespace {
@@ -177,7 +177,7 @@ func (s *Sim) createVolume(c *call) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	namespace, owner := volumesOf(c)
+	namespace, owner := s.volumesOf(c)
 	id := key{namespace, in.Name}
 	if s.kube.volumes[id] != nil {
 		c.text(http.StatusConflict, "volume already exists in caller namespace")
@@ -193,7 +193,7 @@ func (s *Sim) getVolume(c *call) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	namespace, _ := volumesOf(c)
+	namespace, _ := s.volumesOf(c)
 	id := key{namespace, c.params[0]}
 	if s.kube.volumes[id] == nil {
 		c.code(http.StatusNotFound)
@@ -209,7 +209,7 @@ func (s *Sim) deleteVolume(c *call) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	namespace, _ := volumesOf(c)
+	namespace, _ := s.volumesOf(c)
 	id := key{namespace, c.params[0]}
 	if len(s.kube.attachments(id)) > 0 {
 		c.text(http.StatusBadRequest, "managed volume is still attached to one or more services")
@@ -231,7 +231,7 @@ type VolumeView struct {
 func (s *Sim) Volume(owner, name string) (VolumeView, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v := s.kube.volumes[volumeKey(owner, name)]
+	v := s.kube.volumes[s.volumeKey(owner, name)]
 	if v == nil {
 		return VolumeView{}, false
 	}
@@ -242,16 +242,16 @@ func (s *Sim) Volume(owner, name string) (VolumeView, bool) {
 func (s *Sim) PutVolume(owner, name string, files ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	id := volumeKey(owner, name)
+	id := s.volumeKey(owner, name)
 	if s.kube.volumes[id] == nil {
 		s.kube.volumes[id] = &volume{size: "1Gi", owner: owner}
 	}
 	s.kube.volumes[id].files = append(s.kube.volumes[id].files, files...)
 }
 
-func volumeKey(owner, name string) key {
+func (s *Sim) volumeKey(owner, name string) key {
 	if owner == wire.AdminOwner {
-		return key{servicesNamespace, name}
+		return key{s.cfg.ServicesNamespace, name}
 	}
-	return key{userNamespace(owner), name}
+	return key{s.userNamespace(owner), name}
 }
