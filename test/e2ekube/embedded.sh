@@ -65,7 +65,9 @@ restore() {
   "${install[@]}" >/dev/null
   k rollout status "statefulset/$name" --timeout=$limit >/dev/null
   kept
-  if api GET /system/clusters | grep -q '"cluster_id":"later"'; then
+  local clusters
+  clusters=$(api GET /system/clusters)
+  if has '"cluster_id":"later"' <<<"$clusters"; then
     echo "the store is not that of the backup"
     exit 1
   fi
@@ -83,8 +85,7 @@ say "restored once more"
 
 "$helm" uninstall "$release" --namespace="$namespace" --wait --timeout 5m >/dev/null
 k get persistentvolumeclaim "data-$name-0" >/dev/null
-left=$(k get statefulsets,deployments,services,cronjobs,networkpolicies,poddisruptionbudgets -o name)
-[ -z "$left" ] || { echo "uninstall left $left"; exit 1; }
+nothing k get statefulsets,deployments,services,cronjobs,networkpolicies,poddisruptionbudgets -o name
 "${install[@]}" >/dev/null
 k rollout status "statefulset/$name" --timeout=$limit >/dev/null
 kept

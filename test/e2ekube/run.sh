@@ -1,18 +1,28 @@
 #!/usr/bin/env bash
-# run.sh IMAGES HELM PROGRAMS: the control plane's chart on a real node, whose kubectl is in the PATH, in namespaces
-# that enforce the restricted pod security standard: embedded.sh with an embedded etcd, members.sh with three members.
-# Every step has a limit; the first that fails ends the run. PROGRAMS has age-keygen, certificates and oscarfed.
+# run.sh IMAGES HELM PROGRAMS: the charts on a real node, whose kubectl is in the PATH, in namespaces that enforce the
+# restricted pod security standard: embedded.sh with an embedded etcd, members.sh with three members, federation.sh with
+# two clusters. E2E_KUBE_PARTS names those to run. Every step has a limit; the first that fails ends the run. PROGRAMS has
+# age-keygen, certificates and oscarfed.
 set -Eeuo pipefail
 images=$1 helm=$2 programs=$3
 here=$(cd "$(dirname "$0")" && pwd)
 charts=$(cd "$here/../../deploy/helm" && pwd)
-limit=300s
+limit=300s namespace=default
 
 say() { printf '%5d s  %s\n' "$SECONDS" "$*"; }
 k() { kubectl --namespace="$namespace" "$@"; }
+# has TEXT: standard input has it. It is read to its end: who writes to a reader that left dies of it.
+has() { [[ $(cat) == *"$1"* ]]; }
+
+# nothing COMMAND...: it prints nothing.
+nothing() {
+  local printed
+  printed=$("$@")
+  [ -z "$printed" ] || { echo "$* prints $printed"; return 1; }
+}
 
 # What a failed step leaves is shown: the node goes with it.
-trap '{ k get pods,jobs,persistentvolumeclaims,events; k logs statefulset/$name --tail=40; } >&2 || true' ERR
+trap '{ k get pods,jobs,persistentvolumeclaims,events; for pod in $(k get pods -o name); do echo "--- $pod"; k logs "$pod" --tail=40; done; } >&2 || true' ERR
 
 # Local volumes: fsGroup works with them, as it does with what a cloud gives. The node's /var/lib goes with the node.
 volume() { # NAME SIZE
@@ -61,7 +71,21 @@ api() {
 }
 register() { api POST /system/clusters '{"cluster_id":"oscar-cluster-a","endpoint":"https://oscar.example.org"}' >/dev/null; }
 # kept: what was written is there.
-kept() { api GET /system/clusters/oscar-cluster-a | grep -q '"cluster_id":"oscar-cluster-a"'; }
+kept() { api GET /system/clusters/oscar-cluster-a | has '"cluster_id":"oscar-cluster-a"'; }
+
+# until_shows TEXT COMMAND...: what the command prints has it.
+until_shows() {
+  local text=$1 end=$((SECONDS + ${limit%s}))
+  shift
+  until "$@" | has "$text"; do
+    if [ $SECONDS -ge $end ]; then
+      echo "no $text in what this prints: $*"
+      "$@" || true
+      return 1
+    fi
+    sleep 0.5
+  done
+}
 
 # replaced POD UID: another pod of this name is ready.
 replaced() {
@@ -81,7 +105,7 @@ YAML
 ctr images import "$images" >/dev/null
 say "images imported"
 
-for part in embedded members; do
+for part in ${E2E_KUBE_PARTS:-embedded members federation}; do
   echo "--- $part"
   # shellcheck source=/dev/null
   . "$here/$part.sh"
