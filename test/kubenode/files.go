@@ -59,7 +59,7 @@ clusterDomain: cluster.local
 resolvConf: DIR/resolv.conf
 volumePluginDir: DIR/volume-plugins
 failSwapOn: false
-evictionHard: {memory.available: 100Mi, nodefs.available: "1%", imagefs.available: "1%"}
+evictionHard: {memory.available: 100Mi, nodefs.available: 64Mi, imagefs.available: 64Mi}
 imageGCHighThresholdPercent: 99
 imageGCLowThresholdPercent: 98
 nodeStatusUpdateFrequency: 5s
