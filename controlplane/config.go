@@ -13,6 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/internal/auditlog"
 	"github.com/oscarfed/oscarfed/internal/outbound"
+	"github.com/oscarfed/oscarfed/internal/tracing"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/access"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -107,7 +108,9 @@ type Config struct {
 	// list, and of a few more; nil is off.
 	FailPoint func(name string)
 	Logger    *slog.Logger
-	Registry  *prometheus.Registry
+	// Tracer makes spans of what is done for traced requests; nil for none.
+	Tracer   *tracing.Tracer
+	Registry *prometheus.Registry
 	// RecentLog are the last lines of this instance's log, for who helps; nil for none.
 	RecentLog func() []byte
 }

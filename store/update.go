@@ -9,6 +9,9 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/oscarfed/oscarfed/internal/tracing"
 )
 
 // Update describes one change of the store.
@@ -61,7 +64,16 @@ type Result struct {
 //   - ErrUnavailable: no try was applied, none will be;
 //   - ErrUnknownOutcome, alone or together with one of the above: a try may
 //     have been applied, or may still be.
-func (s *Store) Update(ctx context.Context, u Update) (Result, error) {
+func (s *Store) Update(ctx context.Context, u Update) (res Result, err error) {
+	ctx, end := tracing.Start(ctx, "etcd transaction")
+	defer func() {
+		tracing.Note(ctx, attribute.Int64("etcd.revision", res.Revision), attribute.Bool("etcd.written", res.Written))
+		end(err)
+	}()
+	return s.update(ctx, u)
+}
+
+func (s *Store) update(ctx context.Context, u Update) (Result, error) {
 	if u.Build == nil || (u.Marker == "") != (u.RequestID == "") || u.Marker != "" && u.From != nil {
 		return Result{}, errors.New("an update needs Build, and Marker and RequestID together, without From")
 	}

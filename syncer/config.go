@@ -13,6 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/internal/failpoint"
 	"github.com/oscarfed/oscarfed/internal/outbound"
+	"github.com/oscarfed/oscarfed/internal/tracing"
 	"github.com/oscarfed/oscarfed/internal/version"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -138,6 +139,8 @@ type Config struct {
 
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
+	// Tracer makes spans of what is done for traced requests; nil for none.
+	Tracer *tracing.Tracer
 	// Registry gets the metrics; default: none.
 	Registry prometheus.Registerer
 	// Now is the clock; default time.Now. What others wrote is never held against it: their
@@ -235,7 +238,7 @@ type Local interface {
 func (c Config) jobs() jobs.Config {
 	return jobs.Config{
 		Posts: c.JobPosts, Timeout: c.JobTimeout, StopGrace: c.StopGrace, Poll: c.JobPoll, Start: c.JobStart, Grace: c.JobGrace,
-		Resend: c.JobResend, LateWindow: c.LateWindow, RetryPause: c.RetryPause, Resync: c.Resync,
+		Resend: c.JobResend, LateWindow: c.LateWindow, RetryPause: c.RetryPause, Resync: c.Resync, Tracer: c.Tracer,
 	}
 }
 
@@ -243,6 +246,7 @@ func (c Config) jobs() jobs.Config {
 func (c Config) services() services.Config {
 	return services.Config{
 		Resync: c.Resync, WriteTimeout: c.WriteTimeout, PrefetchTimeout: c.PrefetchTimeout, StopGrace: c.StopGrace, RetryPause: c.RetryPause,
+		Tracer: c.Tracer,
 	}
 }
 

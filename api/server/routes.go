@@ -44,7 +44,7 @@ func (s *Server) routes() chi.Router {
 // common is what every request passes.
 func (s *Server) common() []func(http.Handler) http.Handler {
 	return middleware.Common(middleware.Config{
-		Logger: s.log, Metrics: s.metrics, TrustedProxies: s.cfg.TrustedProxies, Origins: s.cfg.Origins,
+		Logger: s.log, Metrics: s.metrics, Tracer: s.cfg.Tracer, TrustedProxies: s.cfg.TrustedProxies, Origins: s.cfg.Origins,
 		Sent:     []string{respond.IfMatch, lastEventIDHeader, idempotencyHeader, planHeader},
 		Answered: []string{pendingHeader, replayedHeader, v1.MissingHeader, clusterHeader, respond.Continue},
 	})

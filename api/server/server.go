@@ -17,6 +17,7 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/internal/tracing"
 )
 
 // Defaults of Config.
@@ -62,6 +63,8 @@ type Config struct {
 	UseCases      UseCases
 	Authenticator identity.Authenticator
 	Logger        *slog.Logger
+	// Tracer makes a span of each request; nil for none.
+	Tracer *tracing.Tracer
 	// Registry takes the metrics of requests; Metrics serves all that is in it.
 	Registry *prometheus.Registry
 	// RateLimit in requests per second and caller; also in failed

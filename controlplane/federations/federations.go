@@ -13,6 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/tokens"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/internal/clock"
+	"github.com/oscarfed/oscarfed/internal/tracing"
 	"github.com/oscarfed/oscarfed/internal/worker"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/seal"
@@ -39,6 +40,8 @@ type Config struct {
 	Step   func(name string)
 	Now    func() time.Time
 	Logger *slog.Logger
+	// Tracer makes a span of each step for a traced request; nil for none.
+	Tracer *tracing.Tracer
 }
 
 // Controller creates, changes, deletes and shows federations, and takes their steps.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/decide"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
@@ -46,7 +48,9 @@ func (c *Controller) reconcile(ctx context.Context, uid string) (time.Duration, 
 		taken = all.taken()
 	}
 	c.gate.Fail("before_" + taken[0].next.Name)
+	ctx, end := c.cfg.Tracer.Continue(ctx, taken[0].sit.Fed.RequestID, "federation "+taken[0].next.Name, attribute.String("federation", taken[0].sit.Fed.UID))
 	rev, err := c.commitSteps(ctx, all, fence)
+	end(err)
 	if err != nil {
 		return 0, err
 	}

@@ -14,9 +14,12 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/internal/tracing"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
+
+	"go.opentelemetry.io/otel/attribute"
 )
 
 // MaxEvent is the largest size of a job's event in bytes: the event becomes an environment
@@ -61,7 +64,9 @@ func (c *Controller) Submit(ctx context.Context, caller identity.Caller, req Req
 		return nil, err
 	}
 	defer release()
-	id, err := c.acceptor.submit(ctx, s)
+	waiting, end := tracing.Start(ctx, "job accept", attribute.String("job", s.job.Job))
+	id, err := c.acceptor.submit(waiting, s)
+	end(err)
 	if err != nil {
 		if e, ok := errors.AsType[*fault.Error](fault.Crossing(err)); ok && e.Code == fault.CodeUnknownOutcome {
 			e.Location = "/system/jobs/" + s.job.Job

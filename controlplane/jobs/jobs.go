@@ -15,6 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/internal/outbound"
+	"github.com/oscarfed/oscarfed/internal/tracing"
 	"github.com/oscarfed/oscarfed/internal/worker"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/seal"
@@ -47,9 +48,11 @@ type Config struct {
 	// Dial connects to endpoints.
 	Dial outbound.Dial
 	// Pause is how long a job rests after its first refusal, doubled with each.
-	Pause    time.Duration
-	Now      func() time.Time
-	Logger   *slog.Logger
+	Pause  time.Duration
+	Now    func() time.Time
+	Logger *slog.Logger
+	// Tracer makes a span of each step of a traced job; nil for none.
+	Tracer   *tracing.Tracer
 	Registry prometheus.Registerer
 }
 

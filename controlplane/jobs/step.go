@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/controlplane/view"
@@ -97,6 +99,7 @@ func (c *Controller) commitTogether(ctx context.Context, steps []*jobStep) ([]*j
 		c.gate.Fail("before_" + p)
 	}
 	var done []*jobStep
+	began := c.cfg.Now()
 	res, err := c.store.Update(ctx, store.Update{
 		Keys: keys, From: c.state.Mirror.Snapshot().Guess(keys...),
 		Build: func(v store.View, tx *store.Txn) error {
@@ -131,6 +134,7 @@ func (c *Controller) commitTogether(ctx context.Context, steps []*jobStep) ([]*j
 	}
 	for _, p := range done {
 		c.metrics.noted(p)
+		c.cfg.Tracer.Past(p.next.RequestID, "job "+p.name, began, attribute.String("job", p.id()), attribute.Int64("etcd.revision", res.Revision))
 		c.cfg.Logger.Debug("job step", "job", p.id(), "step", p.name, "state", p.next.State, "attempt", p.next.Attempt,
 			"revision", res.Revision, "request_id", p.next.RequestID)
 	}

@@ -97,7 +97,9 @@ type ControlPlane struct {
 	AuditSyslog          string             `placeholder:"URL" help:"Send these lines to a syslog, too: unix:///dev/log, udp://HOST:514 or tcp://HOST:514."`
 	DefaultWait          time.Duration      `default:"60s" help:"How long a creation waits for its outcome when the caller does not say."`
 
-	Log `embed:""`
+	Log        `embed:""`
+	Tracing    Tracing `embed:""`
+	TraceShare float64 `default:"1" help:"Share of the API's requests that are traced, 0 to 1."`
 }
 
 // Validate reports everything that is wrong.
@@ -123,6 +125,7 @@ func (c ControlPlane) Validate() error {
 		when(c.AuditSyslog != "" && c.AuditFile == "", "--audit-syslog needs --audit-file, which keeps how far it has come"),
 		when(c.BytesPerUser < 0, "--bytes-per-user must be 0, for the default, or more"),
 		when(c.RequestsPerUser < 0, "--requests-per-user must be 0, for the default, or more"),
+		c.Tracing.validate(), when(c.TraceShare < 0 || c.TraceShare > 1, "--trace-share must be from 0 to 1"),
 		positive("max-queue-delay", c.MaxQueueDelay), positive("default-wait", c.DefaultWait),
 	)
 }
@@ -175,7 +178,8 @@ type Syncer struct {
 	OfferJobs       string        `enum:"auto,off" default:"auto" help:"Whether to offer Jobs that wait here for room to the federation: ${enum}. auto does where there is Kubernetes."`
 	RescheduleAfter time.Duration `default:"30s" help:"How long a Job waits before it is offered, where its federation says nothing (federation.rescheduler_threshold)."`
 
-	Log `embed:""`
+	Log     `embed:""`
+	Tracing Tracing `embed:""`
 }
 
 // relayOff is the word of --api-endpoint for no stream.

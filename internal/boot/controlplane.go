@@ -69,6 +69,10 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 	defer listener.Close() // it is closed already when it has served
 	registry := newRegistry()
 	conf.Registry, conf.RecentLog = registry, recent
+	if conf.Tracer, err = cfg.Tracing.open(ctx, cfg.TraceShare, "oscar-controlplane", "", log); err != nil {
+		return err
+	}
+	defer conf.Tracer.Close()
 	etcd, err := startEtcd(ctx, cfg, conf.Now, registry, log)
 	if err != nil {
 		return err
@@ -100,7 +104,7 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 		return err
 	}
 	srv := server.New(server.Config{
-		UseCases: UseCases(cp), Authenticator: auth, Logger: log, Registry: registry, Now: conf.Now,
+		UseCases: UseCases(cp), Authenticator: auth, Logger: log, Tracer: conf.Tracer, Registry: registry, Now: conf.Now,
 		RateLimit: cfg.RateLimit, DefaultWait: cfg.DefaultWait, Origins: cfg.CORSOrigins, OIDCGroups: cfg.OIDCGroups, TrustedProxies: proxies,
 		LoginIssuers: login,
 	})

@@ -50,6 +50,10 @@ func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	if conf.Tracer, err = cfg.Tracing.open(ctx, 0, "oscar-syncer", cfg.ClusterID, log); err != nil {
+		return err
+	}
+	defer conf.Tracer.Close()
 	enrolment, err := openEnrolment(cfg, conf.Identity, conf.Kube, conf.OSCAR, conf.Now, registry, log)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/oscarfed/oscarfed/internal/tracing"
 	"github.com/oscarfed/oscarfed/syncer/answers"
 	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/kube"
@@ -33,6 +34,8 @@ type Config struct {
 	RetryPause time.Duration
 	// Resync is how often it is looked whether all Jobs are known after a restore.
 	Resync time.Duration
+	// Tracer makes a span of each step of a traced job; nil for none.
+	Tracer *tracing.Tracer
 }
 
 // OSCAR is what jobs ask of OSCAR.

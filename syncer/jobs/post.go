@@ -16,6 +16,8 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/originstorage"
 	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 	"github.com/oscarfed/oscarfed/syncer/session"
+
+	"go.opentelemetry.io/otel/attribute"
 )
 
 // openedJob is what is posted. It is in memory only while the attempt has a slot.
@@ -25,9 +27,11 @@ type openedJob struct {
 	owner   string
 	secrets []string
 	// uid is the life of the service, and place the storage that its jobs use.
-	uid     string
-	storage *definition.Storage
-	keys    originstorage.KeysOf
+	uid string
+	// requestID is that of the job.
+	requestID string
+	storage   *definition.Storage
+	keys      originstorage.KeysOf
 	// byOwner says that the token of the submission is the owner's access token.
 	byOwner bool
 }
@@ -118,7 +122,7 @@ func (j *Jobs) read(ctx context.Context, a *attempt, assignment record.Assignmen
 		submission: manager.Submission{
 			Service: a.service, Token: manager.Bearer(def.Service.Token), Name: assignment.Name, From: from, Event: body,
 		},
-		owner: desired.Owner, uid: desired.UID, storage: def.Storage,
+		owner: desired.Owner, uid: desired.UID, requestID: assignment.RequestID, storage: def.Storage,
 		secrets: append([]string{def.Service.Token}, def.Secrets...),
 	}
 	if originstorage.ByOwner(def.Storage, desired, body) {
@@ -219,12 +223,15 @@ func (j *Jobs) post(ctx context.Context, a *attempt, opened *openedJob, until ti
 	}
 	j.session.FailPoints.Hit(failBeforePost)
 	began := j.session.Now()
-	err := j.send(ctx, func(ctx context.Context) error { return j.deps.OSCAR.Submit(ctx, opened.submission, j.cfg.Timeout) })
+	spanned, end := j.cfg.Tracer.Continue(ctx, opened.requestID, "job post", attribute.String("job", a.job))
+	err := j.send(spanned, func(ctx context.Context) error { return j.deps.OSCAR.Submit(ctx, opened.submission, j.cfg.Timeout) })
+	end(err)
 	j.session.FailPoints.Hit(failAfterPost)
 	outcome, status, message := j.outcome(ctx, opened, err)
 	ended := j.session.Now()
 	j.deps.Metrics.posted(outcome, ended.Sub(began))
-	j.session.Log.Info("posted a job", "job", a.job, "attempt", a.number, "service", a.service, "outcome", outcome.String(), "status", status, "seconds", ended.Sub(began).Seconds())
+	j.session.Log.Info("posted a job", "job", a.job, "attempt", a.number, "service", a.service, "outcome", outcome.String(), "status", status, "seconds", ended.Sub(began).Seconds(),
+		"request_id", opened.requestID)
 	if opened.storage != nil && (outcome == postFailed || outcome == postNo) {
 		j.deps.Origins.Failed(a.service, originstorage.RefusedAge)
 	}
@@ -306,7 +313,7 @@ func (j *Jobs) deleteJob(ctx context.Context, a *attempt) {
 		err = j.send(ctx, func(ctx context.Context) error {
 			return j.deps.OSCAR.DeleteJob(ctx, a.service, assignment.Name, j.cfg.Timeout)
 		})
-		j.session.Log.Info("deleted a job", "job", a.job, "attempt", a.number, "service", a.service, "error", err)
+		j.session.Log.Info("deleted a job", "job", a.job, "attempt", a.number, "service", a.service, "error", err, "request_id", assignment.RequestID)
 	}
 	j.mu.Lock()
 	j.slots.deleting--

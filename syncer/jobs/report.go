@@ -10,6 +10,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/originstorage"
 	"github.com/oscarfed/oscarfed/syncer/session"
+
+	"go.opentelemetry.io/otel/attribute"
 )
 
 const (
@@ -223,7 +225,13 @@ func (j *Jobs) settled(ctx context.Context, changes []*jobChange, written map[*j
 		a.report = &c.next
 		j.countClaimed(a, 1)
 		j.deps.Metrics.reports.WithLabelValues(string(c.next.State)).Inc()
-		j.session.Log.Debug("reported a job", "job", a.job, "attempt", a.number, "service", a.service, "state", c.next.State, "reason", c.next.Reason)
+		requestID := ""
+		if a.assignment != nil {
+			requestID = a.assignment.RequestID
+		}
+		j.cfg.Tracer.Past(requestID, "job "+string(c.next.State), j.session.Now(), attribute.String("job", a.job))
+		j.session.Log.Debug("reported a job", "job", a.job, "attempt", a.number, "service", a.service, "state", c.next.State, "reason", c.next.Reason,
+			"request_id", requestID)
 		switch c.next.State {
 		case record.JobFailed:
 			j.deps.Origins.Failed(a.service, originstorage.FailedAge)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/internal/outbound"
+	"github.com/oscarfed/oscarfed/internal/tracing"
 )
 
 // Limits of answers, in bytes. A list holds full services with their scripts.
@@ -74,7 +75,7 @@ func New(cfg Config) (*Client, error) {
 		cfg:  cfg,
 		base: base,
 		http: &http.Client{
-			Transport: transport,
+			Transport: tracing.Transport(transport),
 			// A redirected write would be sent again as a GET: it is an error.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},

@@ -10,6 +10,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/session"
+
+	"go.opentelemetry.io/otel/attribute"
 )
 
 // finding is what a report is to say; the rest is carried over.
@@ -49,6 +51,7 @@ type finding struct {
 func (s *Services) report(ctx context.Context, v *observation, f finding) error {
 	f.mounts, f.runState = v.memory.volume, v.local.runState
 	desiredKey, observedKey := record.DesiredServiceKey(s.session.ID, v.name), record.ObservedServiceKey(s.session.ID, v.name)
+	began := s.session.Now()
 	result, err := s.session.Store.Update(ctx, store.Update{
 		Keys: []string{s.session.Lease.Key(), desiredKey, observedKey},
 		// Only this session writes our reports, so the mirror knows the last one.
@@ -73,7 +76,9 @@ func (s *Services) report(ctx context.Context, v *observation, f finding) error 
 	}
 	if err == nil && result.Written {
 		s.process.metrics.reports.WithLabelValues(string(f.phase)).Inc()
-		s.session.Log.Info("reported", "service", v.name, "phase", f.phase, "reason", f.reason, "generation", v.desired.Generation, "message", f.message)
+		s.cfg.Tracer.Past(v.desired.RequestID, "service "+string(f.phase), began, attribute.String("service", v.name), attribute.Int64("etcd.revision", result.Revision))
+		s.session.Log.Info("reported", "service", v.name, "phase", f.phase, "reason", f.reason, "generation", v.desired.Generation, "message", f.message,
+			"request_id", v.desired.RequestID)
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/oscarfed/oscarfed/internal/clock"
+	"github.com/oscarfed/oscarfed/internal/tracing"
 	"github.com/oscarfed/oscarfed/internal/worker"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -37,6 +38,8 @@ type Config struct {
 	WriteTimeout, PrefetchTimeout, StopGrace time.Duration
 	// RetryPause is the first pause after a failed write, doubled each time.
 	RetryPause time.Duration
+	// Tracer makes a span of each write for a traced request; nil for none.
+	Tracer *tracing.Tracer
 }
 
 // OSCAR is what services ask of OSCAR, beside what answers share.

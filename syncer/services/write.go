@@ -9,6 +9,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/session"
+
+	"go.opentelemetry.io/otel/attribute"
 )
 
 // maxSteps bounds how many writes one service gets in a row: a create that
@@ -104,7 +106,9 @@ func (s *Services) call(ctx context.Context, v *observation, step act, send func
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(s.cfg.StopGrace, cancel) })()
 	began := s.session.Now()
+	sending, end := s.continued(sending, v, step)
 	err := send(sending, timeout)
+	end(err)
 	outcome := "ok"
 	if api, ok := errors.AsType[*manager.APIError](err); ok {
 		switch {
@@ -120,8 +124,21 @@ func (s *Services) call(ctx context.Context, v *observation, step act, send func
 	}
 	s.process.metrics.wrote(step, outcome, s.session.Now().Sub(began))
 	s.session.Log.Info("wrote to OSCAR", "service", v.name, "step", step.String(), "outcome", outcome,
-		"status", manager.StatusOf(err), "seconds", s.session.Now().Sub(began).Seconds())
+		"status", manager.StatusOf(err), "seconds", s.session.Now().Sub(began).Seconds(), "request_id", requestOf(v))
 	return err
+}
+
+// continued makes a span of a write in the trace of the request that asked for it.
+func (s *Services) continued(ctx context.Context, v *observation, step act) (context.Context, func(error)) {
+	return s.cfg.Tracer.Continue(ctx, requestOf(v), "service "+step.String(), attribute.String("service", v.name))
+}
+
+// requestOf is the id of the request that an observation's desired record was written for.
+func requestOf(v *observation) string {
+	if v.desired == nil {
+		return ""
+	}
+	return v.desired.RequestID
 }
 
 // timeout of a write: a POST waits until images are fetched, when that is asked.

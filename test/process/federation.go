@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -41,6 +42,8 @@ type Config struct {
 	Flags func(program string) []string
 	// Binary is the file of a program of another release, empty for one of this release; nil: all are.
 	Binary func(program string) string
+	// OSCAR is put around each simulated OSCAR; nil for nothing.
+	OSCAR func(next http.Handler) http.Handler
 	// Ahead is how far the clock of a program is ahead.
 	Ahead map[string]time.Duration
 	// IdentityFile holds the control planes' key; default: a new one.
@@ -113,7 +116,11 @@ func New(t testing.TB, cfg Config) *Federation {
 
 func (f *Federation) addOSCAR(id string) *oscarsim.Sim {
 	sim := oscarsim.New(oscarsim.Config{ClusterID: id, User: User, Password: Password})
-	server := httptest.NewServer(sim.Handler())
+	handler := sim.Handler()
+	if f.cfg.OSCAR != nil {
+		handler = f.cfg.OSCAR(handler)
+	}
+	server := httptest.NewServer(handler)
 	f.t.Cleanup(func() {
 		sim.Kill() // ends requests that hang, so that Close does not wait for them
 		server.CloseClientConnections()

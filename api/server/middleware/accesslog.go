@@ -8,8 +8,10 @@ import (
 
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/oscarfed/oscarfed/api/server/respond"
+	"github.com/oscarfed/oscarfed/internal/tracing"
 )
 
 // maxLogPath in bytes: a path is the caller's, the log is ours.
@@ -39,9 +41,18 @@ func accessLog(log *slog.Logger) func(http.Handler) http.Handler {
 	})
 }
 
+// traced makes the span of a request, named by its method and route.
+func traced(t *tracing.Tracer) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return t.Handler(next, isProbe, func(r *http.Request) string { return r.Method + " " + respond.RouteOf(r) })
+	}
+}
+
+func isProbe(r *http.Request) bool { return r.URL.Path == "/health" }
+
 // accessLevel logs probes at a lower level than other requests.
 func accessLevel(r *http.Request) slog.Level {
-	if r.URL.Path == "/health" {
+	if isProbe(r) {
 		return slog.LevelDebug
 	}
 	return slog.LevelInfo
@@ -73,19 +84,25 @@ const maxRequestID = 64
 // requestID gives every request an id and answers with it. A caller may choose
 // it, to follow a request through several systems. What the control plane
 // writes into its records must be unique, though: it recognises its own write
-// by it when an answer of the store was lost. So a chosen id gets a tail there.
+// by it when an answer of the store was lost. So a chosen id gets a tail there. A traced request
+// has the id of its trace: see package tracing.
 func requestID(log *slog.Logger) func(http.Handler) http.Handler {
 	return around(func(next http.Handler, w http.ResponseWriter, r *http.Request) {
-		made, err := uuid.NewV7()
-		if err != nil { // the system has no randomness
-			log.ErrorContext(r.Context(), "no request id", "error", err)
-			respond.Text(w, http.StatusInternalServerError, respond.InternalMessage)
-			return
+		made := tracing.RequestID(r.Context())
+		if made == "" {
+			id, err := uuid.NewV7()
+			if err != nil { // the system has no randomness
+				log.ErrorContext(r.Context(), "no request id", "error", err)
+				respond.Text(w, http.StatusInternalServerError, respond.InternalMessage)
+				return
+			}
+			made = id.String()
 		}
-		st := &respond.State{ID: made.String(), WriteID: made.String(), Noun: "request"}
+		st := &respond.State{ID: made, WriteID: made, Noun: "request"}
 		if given := r.Header.Get(RequestIDHeader); saneID(given) {
 			st.ID, st.WriteID = given, given+"."+st.WriteID
 		}
+		tracing.Note(r.Context(), attribute.String("request_id", st.ID))
 		w.Header().Set(RequestIDHeader, st.ID)
 		next.ServeHTTP(w, respond.With(r, st))
 	})

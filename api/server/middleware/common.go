@@ -6,12 +6,16 @@ import (
 	"net/netip"
 
 	"github.com/go-chi/chi/v5/middleware"
+
+	"github.com/oscarfed/oscarfed/internal/tracing"
 )
 
 // Config says what every request passes.
 type Config struct {
 	Logger  *slog.Logger
 	Metrics *Metrics
+	// Tracer makes a span of each request; nil for none.
+	Tracer *tracing.Tracer
 	// TrustedProxies are the networks of those whose forwarding headers are believed.
 	TrustedProxies []netip.Prefix
 	// Origins are those of browser pages that may call, Sent the headers of the API that they
@@ -22,7 +26,7 @@ type Config struct {
 // Common is what every request passes before it is routed, in this order.
 func Common(cfg Config) []func(http.Handler) http.Handler {
 	out := []func(http.Handler) http.Handler{
-		behindProxies(cfg.TrustedProxies), requestID(cfg.Logger), accessLog(cfg.Logger), cfg.Metrics.measure, recoverer(cfg.Logger), notAPage,
+		behindProxies(cfg.TrustedProxies), traced(cfg.Tracer), requestID(cfg.Logger), accessLog(cfg.Logger), cfg.Metrics.measure, recoverer(cfg.Logger), notAPage,
 	}
 	if len(cfg.Origins) > 0 {
 		out = append(out, crossOrigin(cfg.Origins, cfg.Sent, cfg.Answered))
