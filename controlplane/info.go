@@ -10,7 +10,7 @@ import (
 
 // Info names this control plane and counts its clusters.
 func (c *ControlPlane) Info(context.Context) gate.Info {
-	out := gate.Info{Etcd: c.gate.SpaceView()}
+	out := gate.Info{Etcd: c.gate.SpaceView(), UpgradeUnfinished: c.Forms.Unfinished() > 0}
 	c.state.Read(func(v *view.View) {
 		if v.Meta != nil {
 			out.ControlPlane = v.Meta.ControlPlane

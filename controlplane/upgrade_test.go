@@ -39,6 +39,9 @@ func TestAnOlderVersionComesBackUntilTheUpgradeIsFinished(t *testing.T) {
 		}
 		unfinished := func(want float64) {
 			t.Helper()
+			if told := w.Info(t.Context()).UpgradeUnfinished; told != (want > 0) {
+				t.Errorf("the control plane tells of an unfinished upgrade: %t", told)
+			}
 			families, err := metrics.Gather()
 			if err != nil {
 				t.Fatal(err)

@@ -257,7 +257,7 @@ func (f federationCases) Get(ctx context.Context, c identity.Caller, id string) 
 func (f *fake) Info(ctx context.Context) gate.Info {
 	f.called(ctx, "Info", identity.Caller{}, nil)
 	return gate.Info{ControlPlane: "0199c3a2-0000-7000-8000-00000000c0de", Clusters: 3, Alive: 2,
-		Etcd: gate.Space{Level: "ok", Size: 3, InUse: 2, Quota: 4}}
+		Etcd: gate.Space{Level: "ok", Size: 3, InUse: 2, Quota: 4}, UpgradeUnfinished: true}
 }
 
 func (f *fake) StorageOf(_ context.Context, caller identity.Caller, cluster string) (*runs.UserKeys, error) {

@@ -248,7 +248,7 @@ func TestHealth(t *testing.T) {
 func TestInfo(t *testing.T) {
 	body := bodyOf(t, newClient(t, &fake{}).do("GET", "/system/info", ""))
 	if !strings.HasPrefix(body, `{"version":"v4.1.2","git_commit":"`) ||
-		!strings.HasSuffix(body, `,"control_plane":"0199c3a2-0000-7000-8000-00000000c0de","clusters":3,"alive_clusters":2,"etcd":{"space":"ok","size_bytes":3,"in_use_bytes":2,"quota_bytes":4,"advice":""}}`) {
+		!strings.HasSuffix(body, `,"control_plane":"0199c3a2-0000-7000-8000-00000000c0de","clusters":3,"alive_clusters":2,"etcd":{"space":"ok","size_bytes":3,"in_use_bytes":2,"quota_bytes":4,"advice":""},"upgrade_unfinished":true}`) {
 		t.Errorf("got %s", body)
 	}
 }

@@ -112,6 +112,7 @@ func (s *Server) info(w http.ResponseWriter, r *http.Request) error {
 		out.Etcd = &v1.EtcdSpace{
 			Space: cp.Etcd.Level, SizeBytes: cp.Etcd.Size, InUseBytes: cp.Etcd.InUse, QuotaBytes: cp.Etcd.Quota, Advice: cp.Etcd.Advice,
 		}
+		out.UpgradeUnfinished = cp.UpgradeUnfinished
 	}
 	return respond.OSCAR(w, out)
 }

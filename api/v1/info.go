@@ -13,8 +13,10 @@ type Info struct {
 	Clusters        int    `json:"clusters"`
 	AliveClusters   int    `json:"alive_clusters"`
 
-	// Etcd is told to the administrator alone.
-	Etcd *EtcdSpace `json:"etcd,omitempty"`
+	// Etcd and UpgradeUnfinished are told to the administrator alone. An upgrade is unfinished
+	// until oscarfed finish-upgrade.
+	Etcd              *EtcdSpace `json:"etcd,omitempty"`
+	UpgradeUnfinished bool       `json:"upgrade_unfinished,omitempty"`
 }
 
 // EtcdSpace is how much space the store has; sizes in bytes, of the etcd member that

@@ -55,7 +55,7 @@ func New(cfg Config) (*Controller, error) {
 		Name: "oscarfed_upgrade_unfinished",
 		Help: "1 while the store is written so that the version before can come back: until oscarfed finish-upgrade.",
 	}, func() float64 {
-		if c.unfinished() > 0 {
+		if c.Unfinished() > 0 {
 			return 1
 		}
 		return 0
@@ -101,14 +101,14 @@ func (c *Controller) Check() error {
 
 // Remind says in the log that an upgrade is not finished.
 func (c *Controller) Remind() {
-	if form := c.unfinished(); form > 0 {
+	if form := c.Unfinished(); form > 0 {
 		c.cfg.Logger.Info("the upgrade is not finished: the store is written so that the version before can come back, until `oscarfed finish-upgrade`",
 			"form", form, "newest", c.cfg.Forms.Writes)
 	}
 }
 
-// unfinished is the form that the store is written in while the upgrade to a newer one is not finished; 0 when it is.
-func (c *Controller) unfinished() (form int) {
+// Unfinished is the form that the store is written in while the upgrade to a newer one is not finished; 0 when it is.
+func (c *Controller) Unfinished() (form int) {
 	c.state.Read(func(v *view.View) {
 		if v.Meta != nil && !v.MayWrite(c.cfg.Forms.Writes) {
 			form = max(v.Meta.MinWriter, 1)

@@ -6,6 +6,8 @@ type Info struct {
 	Clusters     int
 	Alive        int
 	Etcd         Space
+	// UpgradeUnfinished says that the store is written so that the version before can come back.
+	UpgradeUnfinished bool
 }
 
 // Health says whether requests can be served. Message says why not, or names a problem that

@@ -73,6 +73,7 @@ func TestDoctor(t *testing.T) {
 		"in order":        {func(*patient) {}, nil, exit.Done},
 		"short of space":  {func(p *patient) { p.health, p.info.Etcd.Space = "Ok, but etcd is short of space", "short" }, []string{"warn health etcd is short", "warn etcd space is short"}, exit.Done},
 		"no space":        {func(p *patient) { p.info.Etcd.Space = "full" }, []string{"fail etcd it has no space"}, exit.Failed},
+		"not finished":    {func(p *patient) { p.info.UpgradeUnfinished = true }, []string{"warn upgrade it is not finished"}, exit.Done},
 		"starting":        {func(p *patient) { p.health, p.status = "the store is away", 503 }, []string{"fail health the store is away"}, exit.Failed},
 		"another server":  {func(p *patient) { p.status = 404 }, []string{"fail health no control plane"}, exit.Failed},
 		"wrong clock":     {func(p *patient) { p.date = "Mon, 02 Jan 2006 15:04:05 GMT" }, []string{"warn clock that of the control plane differs"}, exit.Done},

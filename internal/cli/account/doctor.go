@@ -180,6 +180,9 @@ func (d *doctor) controlPlane(ctx context.Context, api *client.Client) string {
 	} else {
 		d.okf("version", "%s", mine)
 	}
+	if info.UpgradeUnfinished {
+		d.warnf("upgrade", "when this version has proved itself: oscarfed finish-upgrade", "it is not finished: the version before can come back")
+	}
 	etcd := info.Etcd
 	switch {
 	case etcd == nil: // told to the administrator alone
