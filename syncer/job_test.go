@@ -10,12 +10,14 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/oscarfed/oscarfed/internal/failpoint"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/test/await"
+	"github.com/oscarfed/oscarfed/test/world"
 )
 
 // work is one attempt of a job that the test assigns.
@@ -344,6 +346,37 @@ func TestKilledAtEveryFailPointOfAJob(t *testing.T) {
 				r.resynced() // by the successor
 				n := r.startsOf(w)
 				if n > 1 || n == 0 != (want[0] == record.JobVanished) {
+					t.Errorf("it was started %d times: %s", n, r.jobStates(w))
+				}
+			})
+		})
+	}
+}
+
+// TestStoppedAtEveryPointOfAJob stops the syncer in order, as an upgrade does, at each point of a job's way. What
+// it has said that it does it finishes, so its successor runs every job, and starts none twice.
+func TestStoppedAtEveryPointOfAJob(t *testing.T) {
+	for _, point := range syncer.JobFailPoints() {
+		t.Run(point, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				r := newRig(t, oscarsim.Config{Workload: quick, Latency: 20 * time.Millisecond})
+				reached := make(chan struct{})
+				stopping, stop := context.WithCancel(t.Context())
+				cfg := r.config("syncer")
+				cfg.FailPoints = failpoint.At(point, func() { stop(); close(reached) })
+				ending := world.Must(syncer.New(cfg))(t)
+				successor := world.Must(syncer.New(r.config("successor")))(t)
+				r.run("the syncers", func(ctx context.Context) error {
+					if err := ending.Run(stopping); err != nil {
+						return err
+					}
+					return successor.Run(ctx)
+				})
+				w := newWork(r.jobReady("grayify"), "event")
+				r.assign(w)
+				r.awaitJob(w, record.JobSucceeded)
+				<-reached
+				if n := r.startsOf(w); n != 1 {
 					t.Errorf("it was started %d times: %s", n, r.jobStates(w))
 				}
 			})

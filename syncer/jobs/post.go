@@ -203,9 +203,10 @@ func (j *Jobs) verify(ctx context.Context, a *attempt, uid string, revision int6
 	return nil
 }
 
-// post sends the POST. It is not cut off when the session ends, but for StopGrace.
+// post sends the POST. It is sent, and not cut off, also when the syncer stops: the report says that
+// OSCAR may have been asked, and the next syncer could not tell that it was not.
 func (j *Jobs) post(ctx context.Context, a *attempt, opened *openedJob, until time.Time) {
-	if err := j.session.Writable(until); err != nil || ctx.Err() != nil {
+	if err := j.session.Writable(until); err != nil {
 		j.postpone(a)
 		return
 	}
@@ -248,10 +249,18 @@ func (j *Jobs) post(ctx context.Context, a *attempt, opened *openedJob, until ti
 
 // send makes one call that changes something.
 func (j *Jobs) send(ctx context.Context, call func(context.Context) error) error {
-	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), j.cfg.Timeout+time.Second)
+	sending, end := j.outliving(ctx)
+	defer end()
+	sending, cancel := context.WithTimeout(sending, j.cfg.Timeout+time.Second)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(j.cfg.StopGrace, cancel) })()
 	return call(sending)
+}
+
+// outliving is a context that ends StopGrace after ctx; end releases it.
+func (j *Jobs) outliving(ctx context.Context) (longer context.Context, end func()) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(j.cfg.StopGrace, cancel) })
+	return longer, func() { stop(); cancel() }
 }
 
 // outcome judges the answer to a POST.

@@ -124,7 +124,7 @@ func (j *Jobs) commit(ctx context.Context, s *clusterView, changes []*jobChange)
 	j.hit(submits, failBeforeSubmitted)
 	j.hit(ends, failBeforeEnd)
 	until := j.session.Now().Add(j.session.TTL / 3)
-	written, err := j.write(ctx, s, changes)
+	written, err := j.writeToTheEnd(ctx, s, changes)
 	if half := len(changes) / 2; errors.Is(err, store.ErrTooLarge) && half > 0 {
 		j.commit(ctx, s, changes[:half])
 		j.commit(ctx, s, changes[half:])
@@ -143,6 +143,14 @@ func (j *Jobs) hit(applies bool, point string) {
 	if applies {
 		j.session.FailPoints.Hit(point)
 	}
+}
+
+// writeToTheEnd is write, not cut off when the syncer stops: what a report has promised to do is done
+// before the end, so whether it was written has to be known.
+func (j *Jobs) writeToTheEnd(ctx context.Context, s *clusterView, changes []*jobChange) (map[*jobChange]bool, error) {
+	ctx, end := j.outliving(ctx)
+	defer end()
+	return j.write(ctx, s, changes)
 }
 
 // write returns which of the changes were written.
