@@ -56,10 +56,10 @@ func previous(t *testing.T) string {
 	return dir
 }
 
-// newReleases starts two control planes and three clusters of the release before.
-func newReleases(t *testing.T) *releases {
+// newReleases starts control planes and three clusters of the release before, over members of etcd.
+func newReleases(t *testing.T, members, instances int) *releases {
 	t.Helper()
-	etcd, dir := process.StartMembers(t, 1, nil), previous(t)
+	etcd, dir := process.StartMembers(t, members, nil), previous(t)
 	r := &releases{t: t, before: map[string]bool{}, store: storetest.Open(t, store.Config{Endpoints: etcd.Endpoints()})}
 	invariants.Guard(t, etcd.Endpoints()[0], invariants.Options{})
 	endpoints := "--etcd-endpoints=" + strings.Join(etcd.Endpoints(), ",")
@@ -77,10 +77,13 @@ func newReleases(t *testing.T) *releases {
 			}
 		},
 	})
-	for _, program := range append([]string{process.ControlPlaneName(0), process.ControlPlaneName(1)}, clusters...) {
-		r.before[program] = true
+	for k := range instances {
+		r.before[process.ControlPlaneName(k)] = true
 	}
-	if err := r.Start(t.Context(), 2); err != nil {
+	for _, id := range clusters {
+		r.before[id] = true
+	}
+	if err := r.Start(t.Context(), instances); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -227,7 +230,7 @@ func (r *releases) job(ctx context.Context, api *client.Client, name string) {
 // finishes the upgrade. In every mix services are created, changed and deleted, and jobs run; each kind of program
 // works with what either release wrote.
 func TestTheReleaseBeforeBesideThisOne(t *testing.T) {
-	r := newReleases(t)
+	r := newReleases(t, 1, 2)
 	one, other := process.ControlPlaneName(0), process.ControlPlaneName(1)
 	r.works("everything is of the release before")
 	r.become(false, "b")
