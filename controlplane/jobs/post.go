@@ -25,6 +25,9 @@ import (
 // posts is how many jobs one instance sends to endpoints at the same time.
 const posts = 8
 
+// tellTimeout bounds a write that an instance makes also while it stops.
+const tellTimeout = 10 * time.Second
+
 // poster sends jobs to members of type endpoint. An instance first writes its name into the
 // job's record, so that no other instance sends the job too. When it dies in between, the
 // outcome is uncertain.
@@ -92,7 +95,7 @@ func (c *Controller) postJob(ctx context.Context, id string) (again time.Duratio
 	next := j
 	at := record.At(c.cfg.Now())
 	next.Posting, next.ChangedAt = &record.Posting{Instance: c.poster.instance, At: at}, at
-	if err := c.takeStep(ctx, sit, rev, jobDecision{name: "post", next: next}); err != nil {
+	if err := c.beginPost(ctx, sit, rev, next); err != nil {
 		return 0, err
 	}
 	what := c.poster.post(ctx, request)
@@ -100,10 +103,18 @@ func (c *Controller) postJob(ctx context.Context, id string) (again time.Duratio
 	return 0, c.tellPosted(ctx, id, what)
 }
 
+// beginPost writes that this instance delivers a job. It is not cut off when the instance stops: nobody
+// else could tell that the job was not sent.
+func (c *Controller) beginPost(ctx context.Context, sit jobSituation, rev int64, next record.Job) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellTimeout)
+	defer cancel()
+	return c.takeStep(ctx, sit, rev, jobDecision{name: "post", next: next})
+}
+
 // tellPosted writes the outcome of a job that this instance has sent, also while the instance
 // stops.
 func (c *Controller) tellPosted(ctx context.Context, id string, what postedWhat) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellTimeout)
 	defer cancel()
 	tries := gate.NewRetries()
 	for {
