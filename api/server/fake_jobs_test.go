@@ -72,9 +72,9 @@ func (f jobCases) Watch(ctx context.Context, c identity.Caller, id string, since
 	return f.jobs.watch(ctx, since, fn)
 }
 
-func (f jobCases) WatchAll(ctx context.Context, c identity.Caller, q jobs.Query, since int64, fn func(*jobs.Job) error) error {
+func (f jobCases) WatchAll(ctx context.Context, c identity.Caller, q jobs.Query, since int64, fn func(j *jobs.Job, seen int64) error) error {
 	f.called(ctx, "WatchJobs", c, q)
-	return f.jobs.watch(ctx, since, fn)
+	return f.jobs.watch(ctx, since, func(j *jobs.Job) error { return fn(j, j.StreamRevision) })
 }
 
 func (f jobCases) Explain(ctx context.Context, c identity.Caller, id string) (*jobs.Job, []jobs.Explanation, error) {

@@ -24,7 +24,7 @@ type Jobs interface {
 	Watch(ctx context.Context, caller identity.Caller, id string, since int64, fn func(*jobs.Job) error) error
 	// WatchAll calls fn with every job that has not ended, or for a since above 0 with
 	// those that have changed after it, and then with each one that comes or changes.
-	WatchAll(ctx context.Context, caller identity.Caller, q jobs.Query, since int64, fn func(*jobs.Job) error) error
+	WatchAll(ctx context.Context, caller identity.Caller, q jobs.Query, since int64, fn func(j *jobs.Job, seen int64) error) error
 	Explain(ctx context.Context, caller identity.Caller, id string) (*jobs.Job, []jobs.Explanation, error)
 	Cancel(ctx context.Context, caller identity.Caller, o jobs.Order) (*jobs.Job, error)
 	Replay(ctx context.Context, caller identity.Caller, o jobs.Order) (*jobs.Job, error)
@@ -157,8 +157,8 @@ func (s *Server) watchJobs(w http.ResponseWriter, r *http.Request, q jobs.Query)
 			return err
 		},
 		follow: func(ctx context.Context, send func(event) error) error {
-			return s.cp.Jobs.WatchAll(ctx, caller, q, since, func(j *jobs.Job) error {
-				return send(event{eventJob, j.StreamRevision, j.Wire(caller)})
+			return s.cp.Jobs.WatchAll(ctx, caller, q, since, func(j *jobs.Job, seen int64) error {
+				return send(event{eventJob, seen, j.Wire(caller)})
 			})
 		},
 	})

@@ -51,10 +51,11 @@ func (c *Controller) Watch(ctx context.Context, caller identity.Caller, id strin
 // WatchAll calls fn with every job that matches and has not ended or, when since is a
 // revision of this store, that has changed after it, and then with each one that comes
 // or changes, until ctx ends or fn answers an error. fn gets jobs in the order of their
-// StreamRevision: a caller that has seen one has seen every job that is not newer.
+// StreamRevision, and the revision to go on after when the stream breaks behind it: one transaction
+// changes many jobs, and only with the last of them its revision was seen.
 // fn gets changes that come faster than it returns as one. It does not get a job that is
 // deleted or does not match any more.
-func (c *Controller) WatchAll(ctx context.Context, caller identity.Caller, q Query, since int64, fn func(*Job) error) error {
+func (c *Controller) WatchAll(ctx context.Context, caller identity.Caller, q Query, since int64, fn func(j *Job, seen int64) error) error {
 	w := c.state.Watchers.Add()
 	defer c.state.Watchers.Drop(w)
 	if err := c.gate.Fresh(ctx); err != nil {
@@ -80,8 +81,12 @@ func (c *Controller) WatchAll(ctx context.Context, caller identity.Caller, q Que
 		slices.SortFunc(views, func(a, b *Job) int {
 			return cmp.Or(cmp.Compare(a.StreamRevision, b.StreamRevision), cmp.Compare(a.ID, b.ID))
 		})
-		for _, view := range views {
-			if err := fn(view); err != nil {
+		for i, view := range views {
+			seen := view.StreamRevision
+			if i+1 < len(views) && views[i+1].StreamRevision == seen {
+				seen--
+			}
+			if err := fn(view, seen); err != nil {
 				return err
 			}
 		}
