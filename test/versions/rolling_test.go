@@ -216,7 +216,14 @@ func TestARollingUpgradeUnderLoad(t *testing.T) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for n, id := range jobs {
-			switch c.seen[id] {
+			state := c.seen[id]
+			// A control plane of 0.1.0 whose stream breaks may have told of one job of a transaction only.
+			if c.excused[id] && state != v1.JobVanished {
+				if job, err := api.Job(t.Context(), id); err == nil {
+					state = job.State
+				}
+			}
+			switch state {
 			case v1.JobSubmitted, v1.JobRunning, v1.JobSucceeded:
 			case v1.JobVanished:
 				vanished[id] = true

@@ -242,13 +242,19 @@ func TestTheReleaseBeforeBesideThisOne(t *testing.T) {
 		t.Errorf("beside the release before, finishing is answered with %v", err)
 	}
 	r.become(false, other)
+	since := r.revision()
+	r.become(false, one, "b") // what a program writes at its start
 	r.works("control planes of this release, and syncers of both")
+	r.registers(one)
+	r.wrote(since)
 	r.become(true, one, other)
 	r.works("control planes went back, and a newer syncer")
+	r.readsAll(one, other)
 	r.become(false, one, other, "a", "c")
 	r.works("everything is of this release, and the upgrade is not finished")
 	r.become(true, one, other, "a", "b", "c")
 	r.works("everything went back")
+	r.readsAll(one, other, "a", "b", "c")
 	r.become(false, one, other, "a", "b", "c")
 	if _, err := r.API(one).FinishUpgrade(t.Context()); err != nil {
 		t.Fatal(err)
