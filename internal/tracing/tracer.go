@@ -68,7 +68,11 @@ func Open(ctx context.Context, cfg Config) (*Tracer, error) {
 	}
 	exporter, err := otlptracehttp.New(ctx,
 		otlptracehttp.WithEndpointURL(address.JoinPath(tracesPath).String()), otlptracehttp.WithHeaders(header),
-		otlptracehttp.WithHTTPClient(&http.Client{Transport: cfg.Transport, Timeout: exportTimeout}))
+		otlptracehttp.WithHTTPClient(&http.Client{
+			Transport: cfg.Transport, Timeout: exportTimeout,
+			// Following would send credentials elsewhere.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}))
 	if err != nil {
 		return nil, err
 	}

@@ -110,6 +110,30 @@ func TestALostCollectorIsWaitedForByNobody(t *testing.T) {
 	}
 }
 
+// TestCredentialsGoToTheCollectorAlone, wherever it wants them to go.
+func TestCredentialsGoToTheCollectorAlone(t *testing.T) {
+	led := make(chan struct{}, 100)
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { led <- struct{}{} }))
+	t.Cleanup(other.Close)
+	asked := make(chan struct{}, 100)
+	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+	}))
+	t.Cleanup(collector.Close)
+	tracer, err := Open(t.Context(), Config{
+		Endpoint: collector.URL, Share: 1, Logger: slog.New(slog.DiscardHandler), Header: http.Header{"X-Key": {"not-a-real-key"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tracer.Past(traceID+"-"+spanID, "step", time.Now())
+	tracer.Close()
+	if len(asked) == 0 || len(led) > 0 {
+		t.Errorf("the collector was asked %d times, and the other server %d times", len(asked), len(led))
+	}
+}
+
 func TestTheAddressOfACollector(t *testing.T) {
 	for _, address := range []string{"", "collector:4318", "ftp://collector", "https://", "https://user:word@collector:4318", "%"} {
 		if _, err := Open(t.Context(), Config{Endpoint: address}); err == nil {
