@@ -8,6 +8,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
@@ -18,8 +20,6 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
-
-	"go.opentelemetry.io/otel/attribute"
 )
 
 // MaxEvent is the largest size of a job's event in bytes: the event becomes an environment

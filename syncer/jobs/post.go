@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -16,8 +18,6 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/originstorage"
 	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 	"github.com/oscarfed/oscarfed/syncer/session"
-
-	"go.opentelemetry.io/otel/attribute"
 )
 
 // openedJob is what is posted. It is in memory only while the attempt has a slot.

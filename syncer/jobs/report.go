@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/originstorage"
 	"github.com/oscarfed/oscarfed/syncer/session"
-
-	"go.opentelemetry.io/otel/attribute"
 )
 
 const (

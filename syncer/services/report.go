@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/session"
-
-	"go.opentelemetry.io/otel/attribute"
 )
 
 // finding is what a report is to say; the rest is carried over.

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/session"
-
-	"go.opentelemetry.io/otel/attribute"
 )
 
 // maxSteps bounds how many writes one service gets in a row: a create that
