@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 
@@ -30,9 +29,10 @@ func (c Tracing) validate() error {
 	if c.Endpoint == "" {
 		return when(c.HeadersFile != "" || c.CAFile != "", "--otlp-headers-file and --otlp-ca-file need an --otlp-endpoint")
 	}
-	u, err := url.Parse(c.Endpoint)
-	return when(err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "",
-		"--otlp-endpoint is the address of a collector, as https://collector:4318, without credentials: those go into --otlp-headers-file")
+	if _, err := tracing.Address(c.Endpoint); err != nil {
+		return fmt.Errorf("--otlp-endpoint: %w; those go into --otlp-headers-file", err)
+	}
+	return nil
 }
 
 // open is nil when there is no collector. share is that of the requests that begin here.

@@ -56,11 +56,20 @@ type Tracer struct {
 	tracer   trace.Tracer
 }
 
+// Address reads the Endpoint of a Config.
+func Address(endpoint string) (*url.URL, error) {
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, errors.New("a collector of traces has an address like https://collector:4318, without credentials")
+	}
+	return u, nil
+}
+
 // Open makes a Tracer. It does not connect yet.
 func Open(ctx context.Context, cfg Config) (*Tracer, error) {
-	address, err := url.Parse(cfg.Endpoint)
-	if err != nil || address.Scheme != "http" && address.Scheme != "https" || address.Host == "" || address.User != nil {
-		return nil, errors.New("the collector of traces is an address like https://collector:4318, without credentials")
+	address, err := Address(cfg.Endpoint)
+	if err != nil {
+		return nil, err
 	}
 	header := make(map[string]string, len(cfg.Header))
 	for name := range cfg.Header {

@@ -135,7 +135,7 @@ func TestCredentialsGoToTheCollectorAlone(t *testing.T) {
 }
 
 func TestTheAddressOfACollector(t *testing.T) {
-	for _, address := range []string{"", "collector:4318", "ftp://collector", "https://", "https://user:word@collector:4318", "%"} {
+	for _, address := range []string{"", "collector:4318", "ftp://collector", "https://", "https://user:word@collector:4318", "https://collector?key=word", "%"} {
 		if _, err := Open(t.Context(), Config{Endpoint: address}); err == nil {
 			t.Errorf("%q is taken", address)
 		}

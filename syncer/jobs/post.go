@@ -249,18 +249,11 @@ func (j *Jobs) post(ctx context.Context, a *attempt, opened *openedJob, until ti
 
 // send makes one call that changes something.
 func (j *Jobs) send(ctx context.Context, call func(context.Context) error) error {
-	sending, end := j.outliving(ctx)
+	sending, end := session.Outlive(ctx, j.cfg.StopGrace)
 	defer end()
 	sending, cancel := context.WithTimeout(sending, j.cfg.Timeout+time.Second)
 	defer cancel()
 	return call(sending)
-}
-
-// outliving is a context that ends StopGrace after ctx; end releases it.
-func (j *Jobs) outliving(ctx context.Context) (longer context.Context, end func()) {
-	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(j.cfg.StopGrace, cancel) })
-	return longer, func() { stop(); cancel() }
 }
 
 // outcome judges the answer to a POST.

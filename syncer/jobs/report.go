@@ -148,7 +148,7 @@ func (j *Jobs) hit(applies bool, point string) {
 // writeToTheEnd is write, not cut off when the syncer stops: what a report has promised to do is done
 // before the end, so whether it was written has to be known.
 func (j *Jobs) writeToTheEnd(ctx context.Context, s *clusterView, changes []*jobChange) (map[*jobChange]bool, error) {
-	ctx, end := j.outliving(ctx)
+	ctx, end := session.Outlive(ctx, j.cfg.StopGrace)
 	defer end()
 	return j.write(ctx, s, changes)
 }

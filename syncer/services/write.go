@@ -102,11 +102,12 @@ func (s *Services) fence(v *observation) error {
 // is of no use, but for StopGrace.
 func (s *Services) call(ctx context.Context, v *observation, step act, send func(context.Context, time.Duration) error) error {
 	timeout := s.timeout(v)
-	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout+time.Second)
+	sending, release := session.Outlive(ctx, s.cfg.StopGrace)
+	defer release()
+	sending, cancel := context.WithTimeout(sending, timeout+time.Second)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(s.cfg.StopGrace, cancel) })()
 	began := s.session.Now()
-	sending, end := s.continued(sending, v, step)
+	sending, end := s.cfg.Tracer.Continue(sending, requestOf(v), "service "+step.String(), attribute.String("service", v.name))
 	err := send(sending, timeout)
 	end(err)
 	outcome := "ok"
@@ -126,11 +127,6 @@ func (s *Services) call(ctx context.Context, v *observation, step act, send func
 	s.session.Log.Info("wrote to OSCAR", "service", v.name, "step", step.String(), "outcome", outcome,
 		"status", manager.StatusOf(err), "seconds", s.session.Now().Sub(began).Seconds(), "request_id", requestOf(v))
 	return err
-}
-
-// continued makes a span of a write in the trace of the request that asked for it.
-func (s *Services) continued(ctx context.Context, v *observation, step act) (context.Context, func(error)) {
-	return s.cfg.Tracer.Continue(ctx, requestOf(v), "service "+step.String(), attribute.String("service", v.name))
 }
 
 // requestOf is the id of the request that an observation's desired record was written for.
