@@ -122,7 +122,7 @@ func (c *Client) WatchJob(ctx context.Context, id string, opts JobWatchOptions, 
 }
 
 // WatchJobs calls fn with each job that matches, at first those that have not ended,
-// then each one that comes or changes, as WatchReplicas does.
+// then each one that comes or changes, as WatchReplicas does. It may call it twice with one.
 func (c *Client) WatchJobs(ctx context.Context, q JobQuery, opts JobWatchOptions, fn func(job *v1.Job, id int64) error) error {
 	return follow(ctx, c, watch[v1.Job]{what: "jobs", path: jobsPath, query: q.values(), event: "job", since: opts.Since, broken: opts.Broken, fn: fn})
 }
