@@ -42,6 +42,8 @@ type Config struct {
 	Flags func(program string) []string
 	// Binary is the file of a program of another release, empty for one of this release; nil: all are.
 	Binary func(program string) string
+	// Workload has the jobs of each OSCAR run and end; without, they wait for ever.
+	Workload *oscarsim.Workload
 	// OSCAR is put around each simulated OSCAR; nil for nothing.
 	OSCAR func(next http.Handler) http.Handler
 	// Ahead is how far the clock of a program is ahead.
@@ -115,7 +117,7 @@ func New(t testing.TB, cfg Config) *Federation {
 }
 
 func (f *Federation) addOSCAR(id string) *oscarsim.Sim {
-	sim := oscarsim.New(oscarsim.Config{ClusterID: id, User: User, Password: Password})
+	sim := oscarsim.New(oscarsim.Config{ClusterID: id, User: User, Password: Password, Workload: f.cfg.Workload})
 	handler := sim.Handler()
 	if f.cfg.OSCAR != nil {
 		handler = f.cfg.OSCAR(handler)

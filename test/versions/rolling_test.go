@@ -211,7 +211,12 @@ func TestARollingUpgradeUnderLoad(t *testing.T) {
 	c.mu.Lock()
 	jobs := maps.Clone(c.jobs)
 	c.mu.Unlock()
-	vanished := map[string]bool{}
+	vanished, last := map[string]bool{}, map[string]string{}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("jobs by number: %v; what was told or read of them last: %v", jobs, last)
+		}
+	})
 	await.Until(t, "the watch has told of the end of each job", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -223,6 +228,7 @@ func TestARollingUpgradeUnderLoad(t *testing.T) {
 					state = job.State
 				}
 			}
+			last[id] = state
 			switch state {
 			case v1.JobSubmitted, v1.JobRunning, v1.JobSucceeded:
 			case v1.JobVanished:

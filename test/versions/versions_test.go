@@ -15,6 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/storetest"
@@ -64,7 +65,7 @@ func newReleases(t *testing.T, members, instances int) *releases {
 	invariants.Guard(t, etcd.Endpoints()[0], invariants.Options{})
 	endpoints := "--etcd-endpoints=" + strings.Join(etcd.Endpoints(), ",")
 	r.Federation = process.New(t, process.Config{
-		Clusters: clusters, Canaries: []string{"mix"}, Store: r.store,
+		Clusters: clusters, Canaries: []string{"mix"}, Store: r.store, Workload: &oscarsim.Workload{Seed: 1, Min: 10 * time.Millisecond, Max: 100 * time.Millisecond},
 		Flags: func(string) []string { return []string{endpoints} },
 		Binary: func(program string) string {
 			switch {
