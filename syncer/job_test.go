@@ -353,6 +353,35 @@ func TestKilledAtEveryFailPointOfAJob(t *testing.T) {
 	}
 }
 
+// TestASessionEndsAtEveryPointOfAJob has the session lost at each point of a job's way, as when etcd is away for longer
+// than a session lives. The same process goes on in a session of its own: what it had begun and not sent it sends, and
+// no job is left in doubt or started twice.
+func TestASessionEndsAtEveryPointOfAJob(t *testing.T) {
+	for _, point := range syncer.JobFailPoints() {
+		t.Run(point, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				r := newRig(t, oscarsim.Config{Workload: quick, Latency: 20 * time.Millisecond})
+				reached := make(chan struct{})
+				cfg := r.config("syncer")
+				cfg.FailPoints = failpoint.At(point, func() {
+					r.revokeSession()
+					<-time.After(2 * time.Minute)
+					close(reached)
+				})
+				s := world.Must(syncer.New(cfg))(t)
+				r.run("the syncer", s.Run)
+				w := newWork(r.jobReady("grayify"), "event")
+				r.assign(w)
+				<-reached
+				r.awaitJob(w, record.JobSucceeded)
+				if n := r.startsOf(w); n != 1 {
+					t.Errorf("it was started %d times: %s", n, r.jobStates(w))
+				}
+			})
+		})
+	}
+}
+
 // TestStoppedAtEveryPointOfAJob stops the syncer in order, as an upgrade does, at each point of a job's way. What
 // it has said that it does it finishes, so its successor runs every job, and starts none twice.
 func TestStoppedAtEveryPointOfAJob(t *testing.T) {

@@ -32,6 +32,7 @@ type Syncer struct {
 	services     *services.Process
 	metrics      *metrics
 	jobMetrics   *jobs.Metrics
+	jobs         jobs.Process
 	offerMetrics *offers.Metrics
 	definitions  *definition.Cache
 	// events are those of assignments that the watch has brought and that were not read yet.

@@ -27,8 +27,9 @@ import (
 // end but the removal of its rights.
 const (
 	AuthorityLife = 10 * 365 * 24 * time.Hour
-	// skew of clocks that a new certificate tolerates.
-	skew = 5 * time.Minute
+	// skew of clocks that a new certificate tolerates. A syncer renews after two thirds of a life that begins
+	// that much earlier, so it is a small part of 24 hours.
+	skew = 2 * time.Hour
 )
 
 // Authority signs certificates.

@@ -151,6 +151,7 @@ func (j *Jobs) forget(a *attempt) {
 	if a.memory.busy {
 		return
 	}
+	j.deps.Process.told(a.key)
 	j.giveSlot(a)
 	j.countClaimed(a, -1)
 	delete(j.attempts, a.key)
@@ -176,9 +177,10 @@ func (j *Jobs) situationOf(s *clusterView, a *attempt) situation {
 			session = 0 // what was posted then is not known to this memory
 		}
 	}
+	ours := a.former.IsZero() && (a.memory.posts > 0 || j.deps.Process.unsent(a.key, a.report, s.epoch))
 	return situation{
 		now: s.now, assignment: a.assignment, report: a.report,
-		session: session, sessionStart: since,
+		session: session, sessionStart: since, ours: ours,
 		stopped: s.stopped, epoch: s.epoch, restored: s.restored,
 		replica: desired.state(a.assignment.UID), removalCancels: service.cancelled[a.assignment.UID],
 		memory: a.memory,

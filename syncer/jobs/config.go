@@ -56,4 +56,5 @@ type Deps struct {
 	Origins     *originstorage.Watch
 	Events      *Events
 	Metrics     *Metrics
+	Process     *Process
 }

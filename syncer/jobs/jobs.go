@@ -58,6 +58,7 @@ type epochSeen struct {
 
 // New starts nothing.
 func New(now *session.Session, lister *Lister, cfg Config, deps Deps) *Jobs {
+	deps.Process.begin(now.Lease.CreateRevision())
 	d := &Jobs{
 		cfg: cfg, deps: deps, session: now, lister: lister,
 		epochs:   session.NewSignal(),

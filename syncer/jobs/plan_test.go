@@ -90,6 +90,7 @@ func TestPlanJob(t *testing.T) {
 		{"unanswered, and cancelled", jobWith(record.JobSubmitting, cancelled, posted(postUnknown, time.Minute), listedAgo(time.Second, "")), jobReport, record.JobUncertain},
 		{"refused after one without an answer", jobWith(record.JobSubmitting, posted(postUnknown, time.Minute), func(s *situation) { s.memory.outcome = postNo }), jobLook, ""},
 		{"begun by a former session", jobWith(record.JobSubmitting, otherSession), jobLook, ""},
+		{"begun by a former session of this process, and not sent", jobWith(record.JobSubmitting, otherSession, func(s *situation) { s.ours = true }), jobPost, ""},
 		{"begun by a former session, and not listed", jobWith(record.JobSubmitting, otherSession, listedAgo(0, "")), jobReport, record.JobUncertain},
 		{"begun by a former session, and listed", jobWith(record.JobSubmitting, otherSession, listedAgo(0, "Failed")), jobReport, record.JobFailed},
 
@@ -145,6 +146,7 @@ func TestPlanJobNeverPostsInDoubt(t *testing.T) {
 		}
 		if s.report != nil && flag("former session") {
 			s.report.Session = 3
+			s.ours = flag("ours")
 		}
 		if m := &s.memory; flag("posted") {
 			m.posts, m.lastPost = rapid.IntRange(1, 5).Draw(t, "posts"), ago("last")

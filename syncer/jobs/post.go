@@ -223,6 +223,7 @@ func (j *Jobs) post(ctx context.Context, a *attempt, opened *openedJob, until ti
 		j.deps.Origins.LookSoon(a.service)
 	}
 	j.session.FailPoints.Hit(failBeforePost)
+	j.deps.Process.asks(a.key)
 	began := j.session.Now()
 	spanned, end := j.cfg.Tracer.Continue(ctx, opened.requestID, "job post", attribute.String("job", a.job))
 	err := j.send(spanned, func(ctx context.Context) error { return j.deps.OSCAR.Submit(ctx, opened.submission, j.cfg.Timeout) })

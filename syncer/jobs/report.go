@@ -249,6 +249,7 @@ func (j *Jobs) settled(ctx context.Context, changes []*jobChange, written map[*j
 			j.calls.Go(func() { j.post(ctx, a, opened, until) })
 			continue
 		}
+		j.deps.Process.told(a.key)
 		if a.open() {
 			j.watch(a.service)
 		}

@@ -20,6 +20,9 @@ type situation struct {
 	// OSCAR since.
 	session      int64
 	sessionStart time.Time
+	// ours says that a former session of this process has begun the attempt, and only this one has asked OSCAR,
+	// if any.
+	ours bool
 	// stopped says that nothing is written to OSCAR: the cluster is paused.
 	stopped bool
 	// epoch is the present one as records name it, and restored says that it is over.
@@ -167,7 +170,9 @@ func (s situation) state() record.JobState {
 }
 
 // mine says whether only this process, in this session, has posted the attempt.
-func (s situation) mine() bool { return s.report != nil && s.report.Session == s.session }
+func (s situation) mine() bool {
+	return s.report != nil && (s.report.Session == s.session || s.ours)
+}
 
 // listedSince is the newest listing, if its list was started then or later.
 func (s situation) listedSince(at time.Time) *listed {
