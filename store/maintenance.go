@@ -53,7 +53,7 @@ func (m *maintenance) close() error {
 
 // look asks every member at once how it stands. Several endpoints of one member
 // count once. A member that does not answer in time is silent; when none answers
-// it is ErrUnavailable.
+// it is ErrUnavailable. Space.Silent counts with an error, too.
 func (m *maintenance) look(ctx context.Context) (Space, error) {
 	var (
 		mu      sync.Mutex
@@ -77,7 +77,7 @@ func (m *maintenance) look(ctx context.Context) (Space, error) {
 	}
 	group.Wait()
 	if len(answers) == 0 {
-		return Space{}, last
+		return Space{Silent: slices.Sorted(maps.Keys(m.members))}, last
 	}
 	var out Space
 	troubled := false
@@ -103,7 +103,7 @@ func (m *maintenance) look(ctx context.Context) (Space, error) {
 	if troubled {
 		alarms, err := m.alarms(ctx)
 		if err != nil {
-			return Space{}, err
+			return out, err
 		}
 		out.alarms = alarms
 	}

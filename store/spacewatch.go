@@ -182,15 +182,17 @@ func (w *SpaceWatch) interval() time.Duration {
 }
 
 // look asks the members and keeps what they said. After an error, what was known
-// stays.
+// stays, but for who is silent.
 func (w *SpaceWatch) look(ctx context.Context, m *maintenance) (Space, error) {
 	now := time.Now()
 	written := w.written()
 	next, err := m.look(ctx)
+	w.mu.Lock()
 	if err != nil {
+		w.space.Silent = next.Silent
+		w.mu.Unlock()
 		return Space{}, err
 	}
-	w.mu.Lock()
 	for _, r := range written {
 		delete(w.reserved, r)
 		w.reservedBytes -= r.bytes

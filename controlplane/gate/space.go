@@ -73,6 +73,8 @@ func (g *Gate) watchSpace() error {
 			func(s store.Space) float64 { return is(s.Tight()) }),
 		gauge(prometheus.GaugeOpts{Name: "oscarfed_etcd_full", Help: "1 while etcd refuses every write."},
 			func(s store.Space) float64 { return is(s.Level == store.SpaceFull) }),
+		gauge(prometheus.GaugeOpts{Name: "oscarfed_etcd_silent_endpoints", Help: "Endpoints of etcd that did not answer this instance when it asked last, every 5 s."},
+			func(s store.Space) float64 { return float64(len(s.Silent)) }),
 	} {
 		if err := g.cfg.Registry.Register(collector); err != nil {
 			return fmt.Errorf("controlplane: register metrics: %w", err)

@@ -8,15 +8,14 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
 
 	"github.com/oscarfed/oscarfed/api/server"
 	"github.com/oscarfed/oscarfed/controlplane"
@@ -78,6 +77,11 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 		return err
 	}
 	defer etcd.close()
+	requests, err := measure(registry, conf.Now)
+	if err != nil {
+		return err
+	}
+	etcd.options = []grpc.DialOption{requests}
 	if conf.Store, err = etcd.open(ctx); err != nil {
 		return err
 	}
@@ -314,24 +318,6 @@ func closeStore(st *store.Store, log *slog.Logger) {
 func remembered(log *slog.Logger) (*slog.Logger, func() []byte) {
 	recent := logring.New(recentLog)
 	return slog.New(slog.NewMultiHandler(log.Handler(), slog.NewJSONHandler(recent, nil))), recent.Bytes
-}
-
-func newRegistry() *prometheus.Registry {
-	r := prometheus.NewRegistry()
-	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return r
-}
-
-// serveMetrics serves Prometheus metrics on a listener of their own: they need no
-// credentials, so they are not part of the API.
-func serveMetrics(ctx context.Context, address string, handler http.Handler, log *slog.Logger) error {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-	if err != nil {
-		return fmt.Errorf("metrics: %w", err)
-	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", handler)
-	return server.Serve(ctx, server.ServeConfig{Listen: l, Handler: mux, Logger: log, Drain: time.Second})
 }
 
 // maxAge is what the control plane takes for the age of a refresh token: never, for 0.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
 
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/internal/outbound"
@@ -37,6 +38,8 @@ type etcd struct {
 	// users is nil when etcd has no authentication, or when this process may not change its users.
 	users *etcdUsers
 	plain store.Config
+	// options are for the connections of the control plane.
+	options []grpc.DialOption
 }
 
 // embeddedEtcd says how the etcd in this process is run.
@@ -125,9 +128,11 @@ func externalEtcd(cfg Etcd, users Users, now func() time.Time, log *slog.Logger)
 // open connects as the control plane.
 func (e *etcd) open(ctx context.Context) (*store.Store, error) {
 	if e.users == nil {
-		return dialStore(ctx, e.plain)
+		plain := e.plain
+		plain.DialOptions = e.options
+		return dialStore(ctx, plain)
 	}
-	st, err := e.users.open(ctx)
+	st, err := e.users.open(ctx, e.options)
 	if err != nil {
 		return nil, err
 	}

@@ -207,7 +207,7 @@ func rootCertificate(certFile, keyFile string) error {
 
 // report proves that it works, and says what goes where.
 func (u *etcdUsers) report(ctx context.Context, cfg EtcdSetup, out io.Writer) error {
-	st, err := u.open(ctx)
+	st, err := u.open(ctx, nil)
 	if err != nil {
 		return err
 	}

@@ -50,6 +50,10 @@ func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	requests, err := measure(registry, conf.Now)
+	if err != nil {
+		return err
+	}
 	if conf.Tracer, err = cfg.Tracing.open(ctx, 0, "oscar-syncer", cfg.ClusterID, log); err != nil {
 		return err
 	}
@@ -88,7 +92,9 @@ func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 			}
 			g.Go(func() error { return enrolment.Run(ctx) })
 		}
-		st, err := dialStore(ctx, storeOf(cfg, enrolment, conf.Now, log))
+		reach := storeOf(cfg, enrolment, conf.Now, log)
+		reach.DialOptions = append(reach.DialOptions, requests)
+		st, err := dialStore(ctx, reach)
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/internal/pki"
 	"github.com/oscarfed/oscarfed/store"
@@ -50,8 +52,10 @@ func (u *etcdUsers) root(ctx context.Context) (*store.Store, error) {
 }
 
 // open opens the store as the control plane.
-func (u *etcdUsers) open(ctx context.Context) (*store.Store, error) {
-	return dialStore(ctx, u.config(access.ControlPlane, everydayLife))
+func (u *etcdUsers) open(ctx context.Context, options []grpc.DialOption) (*store.Store, error) {
+	cfg := u.config(access.ControlPlane, everydayLife)
+	cfg.DialOptions = options
+	return dialStore(ctx, cfg)
 }
 
 // setUp makes root and the control plane's user, and switches authentication on. It
