@@ -19,6 +19,7 @@ import (
 	grpcbackoff "google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/oscarfed/oscarfed/store/internal/balance"
 	"github.com/oscarfed/oscarfed/store/internal/etcdlog"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -107,7 +108,7 @@ func (s *Store) dial() (*clientv3.Client, error) { return s.dialTo(s.cfg.Endpoin
 
 // dialTo is dial for some of the endpoints.
 func (s *Store) dialTo(endpoints []string) (*clientv3.Client, error) {
-	options := []grpc.DialOption{reconnection(s.cfg), grpc.WithChainStreamInterceptor(oneStream)}
+	options := append(balance.Options(), reconnection(s.cfg), grpc.WithChainStreamInterceptor(oneStream))
 	if s.cfg.OnDistrust != nil && s.tls != nil {
 		// Of two transport credentials gRPC takes the last.
 		options = append(options, grpc.WithTransportCredentials(watchedTLS{credentials.NewTLS(s.tls), s.cfg.OnDistrust}))
