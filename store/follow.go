@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -13,8 +14,22 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// errSilent ends a watch on which nothing was received for too long.
-var errSilent = errors.New("nothing was received on the watch")
+// errSilent ends a watch on which nothing was received for too long, errBehind one that has not shown for
+// too long what the store has.
+var (
+	errSilent = errors.New("nothing was received on the watch")
+	errBehind = errors.New("the watch is behind the store")
+)
+
+const (
+	// patience is how long a caller waits for a revision until the watch is moved to another member.
+	patience = 2 * time.Second
+	// firstMove and lastMove bound the pause between two such moves. Each lists everything again, and when all
+	// members are slow none helps.
+	firstMove, lastMove = 5 * time.Second, 5 * time.Minute
+	// headStart is what a member has before the next one is asked as well.
+	headStart = 200 * time.Millisecond
+)
 
 // Run lists and follows until ctx ends, which is no error. It survives everything
 // that etcd does; it returns an error only for a wrong configuration, or when it
@@ -52,6 +67,9 @@ func (m *Mirror) Run(ctx context.Context) error {
 		default:
 			m.log.Warn("watch is interrupted", "error", err)
 		}
+		if m.several() {
+			f.hangUp() // the connection is to one member
+		}
 		_ = pause(ctx, wait.NextBackOff()) // the end of ctx is the loop's condition
 	}
 	return nil
@@ -72,8 +90,89 @@ type follower struct {
 	*Mirror
 	scope string
 	// client has connections of its own: a broken one is given up without
-	// disturbing others, and a busy watch delays no other calls.
+	// disturbing others, and a busy watch delays no other calls. It is to one member, where
+	// there are several.
 	client *clientv3.Client
+	// moved is when the watch was moved last for being behind, and pause what had to pass before.
+	moved time.Time
+	pause time.Duration
+}
+
+// several says whether there are members to choose from.
+func (m *Mirror) several() bool { return len(m.store.cfg.Endpoints) > 1 }
+
+// connect connects to a member that answers: one at random, or the next one that is sooner.
+func (f *follower) connect(ctx context.Context) (*clientv3.Client, error) {
+	if !f.several() {
+		return f.store.dial()
+	}
+	endpoints := slices.Clone(f.store.cfg.Endpoints)
+	rand.Shuffle(len(endpoints), func(i, j int) { endpoints[i], endpoints[j] = endpoints[j], endpoints[i] })
+	type outcome struct {
+		client *clientv3.Client
+		err    error
+	}
+	ctx, done := context.WithCancel(ctx)
+	defer done()
+	outcomes := make(chan outcome, len(endpoints))
+	for i, endpoint := range endpoints {
+		go func() {
+			client, err := f.answering(ctx, endpoint, time.Duration(i)*headStart)
+			outcomes <- outcome{client, err}
+		}()
+	}
+	var best *clientv3.Client
+	var last error
+	for range endpoints {
+		o := <-outcomes
+		switch {
+		case o.err != nil:
+			last = o.err
+		case best == nil:
+			best = o.client
+			done()
+		default:
+			_ = o.client.Close() // it has carried one read
+		}
+	}
+	if best == nil {
+		return nil, last
+	}
+	return best, nil
+}
+
+// answering connects to one member after a pause, and returns when it has answered a linearizable read.
+func (f *follower) answering(ctx context.Context, endpoint string, after time.Duration) (*clientv3.Client, error) {
+	if err := pause(ctx, after); err != nil {
+		return nil, err
+	}
+	client, err := f.store.dialTo([]string{endpoint})
+	if err != nil {
+		return nil, err
+	}
+	_, err = try(ctx, f.store, func(ctx context.Context) (*clientv3.GetResponse, error) {
+		return client.Get(ctx, f.cfg.Prefixes[0]) // which its user may read
+	})
+	if err = translate(err); err != nil && !errors.Is(err, ErrDenied) {
+		_ = client.Close() // its read has failed; there is nothing to lose
+		return nil, fmt.Errorf("etcd at %s: %w", endpoint, err)
+	}
+	return client, nil
+}
+
+// moves says whether a watch that is behind goes to another member now.
+func (f *follower) moves(now time.Time) bool {
+	since := now.Sub(f.moved)
+	switch {
+	case !f.several() || since < f.pause:
+		return false
+	case since > 2*lastMove:
+		f.pause = firstMove
+	default:
+		f.pause = min(2*f.pause, lastMove)
+	}
+	f.moved = now
+	return true
 }
 
 func (f *follower) hangUp() {
@@ -87,7 +186,7 @@ func (f *follower) hangUp() {
 // has worked meanwhile.
 func (f *follower) follow(ctx context.Context) (lived bool, err error) {
 	if f.client == nil {
-		if f.client, err = f.store.dial(); err != nil {
+		if f.client, err = f.connect(ctx); err != nil {
 			return false, err
 		}
 	}
@@ -193,6 +292,11 @@ func (w *watch) watchdog(ctx context.Context, cancel context.CancelCauseFunc) {
 				return
 			}
 		case <-w.nudge:
+		case <-w.late:
+			if time.Since(w.start) > patience && w.moves(time.Now()) {
+				cancel(errBehind)
+				return
+			}
 		}
 		if !w.created.Load() {
 			continue // there is no watch yet that could have progressed

@@ -68,8 +68,8 @@ type Mirror struct {
 	log     *slog.Logger
 	running atomic.Bool
 	synced  chan struct{}
-	// nudge asks for progress now, for a caller that waits.
-	nudge chan struct{}
+	// nudge asks for progress now, for a caller that waits; late says that one has waited for patience.
+	nudge, late chan struct{}
 	// asking is held by the caller that asks the store for its revision.
 	asking sync.Mutex
 
@@ -101,6 +101,7 @@ func (s *Store) NewMirror(cfg MirrorConfig) *Mirror {
 		log:      cfg.Logger.With("prefixes", cfg.Prefixes),
 		synced:   make(chan struct{}),
 		nudge:    make(chan struct{}, 1),
+		late:     make(chan struct{}, 1),
 		tree:     newTree(),
 		advanced: make(chan struct{}),
 		feeds:    make(map[*Feed]struct{}),
@@ -207,8 +208,8 @@ func (m *Mirror) Healthy() bool {
 // the store does not have the revision any more: it was restored from an older state,
 // and may not come to that number for days.
 func (m *Mirror) Wait(ctx context.Context, revision int64) error {
-	again := newBackOff(10*time.Millisecond, m.cfg.Interval)
-	asked := time.Now()
+	again := newBackOff(10*time.Millisecond, min(m.cfg.Interval, patience))
+	began, asked := time.Now(), time.Now()
 	for {
 		m.mu.Lock()
 		reached, advanced := m.revision >= revision, m.advanced
@@ -222,9 +223,9 @@ func (m *Mirror) Wait(ctx context.Context, revision int64) error {
 			}
 			asked = time.Now()
 		}
-		select {
-		case m.nudge <- struct{}{}:
-		default:
+		ring(m.nudge)
+		if time.Since(began) > patience {
+			ring(m.late)
 		}
 		timer := time.NewTimer(again.NextBackOff())
 		select {
@@ -235,6 +236,14 @@ func (m *Mirror) Wait(ctx context.Context, revision int64) error {
 			return context.Cause(ctx)
 		}
 		timer.Stop()
+	}
+}
+
+// ring tells who listens; one that is told already is not told twice.
+func ring(bell chan struct{}) {
+	select {
+	case bell <- struct{}{}:
+	default:
 	}
 }
 

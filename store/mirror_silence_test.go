@@ -72,3 +72,25 @@ func TestMirrorIsNotHealthyWhileItHearsNothing(t *testing.T) {
 	proxy.Thaw()
 	until(t, m.Healthy)
 }
+
+// Of three members the one that the watch is at answers nothing any more, on connections that stay. Who waits for a
+// revision gets it from another member, long before anything tells that the connection is dead.
+func TestMirrorLeavesAMemberThatIsBehind(t *testing.T) {
+	members := storetest.Endpoints(storetest.StartMembers(t, 3))
+	direct, _ := open(t, store.Config{Endpoints: members})
+	var proxies []*storetest.Proxy
+	var endpoints []string
+	for _, endpoint := range members {
+		p := storetest.NewProxy(t, endpoint)
+		proxies, endpoints = append(proxies, p), append(endpoints, p.Endpoint())
+	}
+	s, _ := open(t, store.Config{Endpoints: endpoints, KeepAlive: time.Hour})
+	m := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/"}, Interval: time.Hour})
+	wait(t, m, put(t, direct, "/t/a", 0))
+	for i, p := range proxies {
+		p.Freeze()
+		wait(t, m, put(t, direct, "/t/a", i+1))
+		p.Thaw()
+	}
+	expectContent(t, m, map[string]string{"/t/a": "3"})
+}
