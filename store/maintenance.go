@@ -12,6 +12,8 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/oscarfed/oscarfed/store/record"
 )
 
 const (
@@ -59,6 +61,7 @@ func (m *maintenance) look(ctx context.Context) (Space, error) {
 		mu      sync.Mutex
 		group   sync.WaitGroup
 		answers = map[string]*pb.StatusResponse{}
+		reads   = map[string]time.Duration{}
 		last    error
 	)
 	for endpoint, client := range m.members {
@@ -66,13 +69,17 @@ func (m *maintenance) look(ctx context.Context) (Space, error) {
 			resp, err := try(ctx, m.store, func(ctx context.Context) (*pb.StatusResponse, error) {
 				return pb.NewMaintenanceClient(client.ActiveConnection()).Status(ctx, &pb.StatusRequest{})
 			})
+			var read time.Duration
+			if err == nil {
+				read = m.read(ctx, client)
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
 				last = translate(err)
 				return
 			}
-			answers[endpoint] = resp
+			answers[endpoint], reads[endpoint] = resp, read
 		})
 	}
 	group.Wait()
@@ -96,7 +103,7 @@ func (m *maintenance) look(ctx context.Context) (Space, error) {
 			seen[id] = true
 			out.Members = append(out.Members, SpaceMember{
 				ID: id, Endpoint: endpoint, Size: resp.DbSize, InUse: resp.DbSizeInUse, Quota: resp.DbSizeQuota,
-				Leader: resp.Leader == id,
+				Leader: resp.Leader == id, Read: reads[endpoint],
 			})
 		}
 	}
@@ -109,6 +116,16 @@ func (m *maintenance) look(ctx context.Context) (Space, error) {
 	}
 	out.judge()
 	return out, nil
+}
+
+// read tells how long one member takes for a linearizable read: it waits for what the others have agreed upon,
+// and so for the member's disk.
+func (m *maintenance) read(ctx context.Context, client *clientv3.Client) time.Duration {
+	began := time.Now()
+	_, _ = try(ctx, m.store, func(ctx context.Context) (*clientv3.GetResponse, error) {
+		return client.Get(ctx, record.MetaKey) // a failure shows by the time that it takes
+	})
+	return time.Since(began)
 }
 
 // alarms are the members that have raised NOSPACE.

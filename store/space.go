@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // SpaceLevel says what etcd takes.
@@ -47,6 +48,8 @@ type SpaceMember struct {
 	// Quota of the file's size; negative when there is none.
 	Quota  int64
 	Leader bool
+	// Read is how long it took to answer a linearizable read, or until that was given up.
+	Read time.Duration
 }
 
 // limited says whether the member has a quota.

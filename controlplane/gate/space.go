@@ -55,6 +55,9 @@ func (g *Gate) watchSpace() error {
 	gauge := func(opts prometheus.GaugeOpts, value func(store.Space) float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(opts, func() float64 { return value(g.space.Space()) })
 	}
+	reads := prometheus.GaugeOpts{
+		Name: "oscarfed_etcd_member_read_seconds", Help: "Time that a linearizable read took at each member of etcd that answers, by endpoint, every 5 s.",
+	}
 	is := func(yes bool) float64 {
 		if yes {
 			return 1
@@ -75,6 +78,7 @@ func (g *Gate) watchSpace() error {
 			func(s store.Space) float64 { return is(s.Level == store.SpaceFull) }),
 		gauge(prometheus.GaugeOpts{Name: "oscarfed_etcd_silent_endpoints", Help: "Endpoints of etcd that did not answer this instance when it asked last, every 5 s."},
 			func(s store.Space) float64 { return float64(len(s.Silent)) }),
+		memberReads{g.SpaceMembers, prometheus.NewDesc(reads.Name, reads.Help, []string{"endpoint"}, nil)},
 	} {
 		if err := g.cfg.Registry.Register(collector); err != nil {
 			return fmt.Errorf("controlplane: register metrics: %w", err)
@@ -85,6 +89,25 @@ func (g *Gate) watchSpace() error {
 		OnStep: func(step, outcome string) { steps.WithLabelValues(step, outcome).Inc() },
 	})
 	return nil
+}
+
+// SpaceMembers are the members of etcd that answered when they were asked last.
+func (g *Gate) SpaceMembers() []store.SpaceMember { return g.space.Space().Members }
+
+// memberReads tells how long a read takes at each member.
+type memberReads struct {
+	members func() []store.SpaceMember
+	desc    *prometheus.Desc
+}
+
+// Describe implements prometheus.Collector.
+func (r memberReads) Describe(to chan<- *prometheus.Desc) { to <- r.desc }
+
+// Collect implements prometheus.Collector.
+func (r memberReads) Collect(to chan<- prometheus.Metric) {
+	for _, m := range r.members() {
+		to <- prometheus.MustNewConstMetric(r.desc, prometheus.GaugeValue, m.Read.Seconds(), m.Endpoint)
+	}
 }
 
 // Quota is the quota, in bytes, of the etcd member that is nearest to its own; 0 or less
