@@ -27,8 +27,9 @@ const (
 	// firstMove and lastMove bound the pause between two such moves. Each lists everything again, and when all
 	// members are slow none helps.
 	firstMove, lastMove = 5 * time.Second, 5 * time.Minute
-	// headStart is what a member has before the next one is asked as well.
-	headStart = 200 * time.Millisecond
+	// headStart is what a member has before the next one is asked as well. Many that come back at once wait longer
+	// for the first, and are not to ask all.
+	headStart = time.Second
 )
 
 // Run lists and follows until ctx ends, which is no error. It survives everything
@@ -107,7 +108,7 @@ func (f *follower) connect(ctx context.Context) (*clientv3.Client, error) {
 		return f.store.dial()
 	}
 	endpoints := slices.Clone(f.store.cfg.Endpoints)
-	rand.Shuffle(len(endpoints), func(i, j int) { endpoints[i], endpoints[j] = endpoints[j], endpoints[i] })
+	rand.Shuffle(len(endpoints), func(i, j int) { endpoints[i], endpoints[j] = endpoints[j], endpoints[i] }) //nolint:gosec // spreads load, guards nothing
 	type outcome struct {
 		client *clientv3.Client
 		err    error

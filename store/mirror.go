@@ -210,12 +210,16 @@ func (m *Mirror) Healthy() bool {
 func (m *Mirror) Wait(ctx context.Context, revision int64) error {
 	again := newBackOff(10*time.Millisecond, min(m.cfg.Interval, patience))
 	began, asked := time.Now(), time.Now()
+	seen, moved := int64(-1), began
 	for {
 		m.mu.Lock()
-		reached, advanced := m.revision >= revision, m.advanced
+		now, advanced := m.revision, m.advanced
 		m.mu.Unlock()
-		if reached {
+		if now >= revision {
 			return nil
+		}
+		if now != seen {
+			seen, moved = now, time.Now()
 		}
 		if time.Since(asked) > m.cfg.Interval {
 			if err := m.has(ctx, revision); err != nil {
@@ -224,8 +228,8 @@ func (m *Mirror) Wait(ctx context.Context, revision int64) error {
 			asked = time.Now()
 		}
 		ring(m.nudge)
-		if time.Since(began) > patience {
-			ring(m.late)
+		if time.Since(began) > patience && time.Since(moved) > patience/2 {
+			ring(m.late) // it stands still: it is not we who are slow
 		}
 		timer := time.NewTimer(again.NextBackOff())
 		select {

@@ -58,7 +58,7 @@ func ask(t *testing.T, p balancer.Picker) *conn {
 		t.Fatal("it is no connection of the test")
 	}
 	go func() {
-		time.Sleep(c.takes)
+		<-time.After(c.takes)
 		picked.Done(balancer.DoneInfo{Err: c.says})
 	}()
 	return c
@@ -68,7 +68,7 @@ func ask(t *testing.T, p balancer.Picker) *conn {
 func load(t *testing.T, p balancer.Picker, lasts time.Duration) map[string]int {
 	t.Helper()
 	asked := map[string]int{}
-	for until := time.Now().Add(lasts); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(lasts); time.Now().Before(until); <-time.After(20 * time.Millisecond) {
 		asked[ask(t, p).name]++
 	}
 	return asked
@@ -138,7 +138,7 @@ func TestAStreamGoesToAMemberThatIsWell(t *testing.T) {
 		if streams["ill"] > 0 || streams["a"] < 50 || streams["b"] < 50 {
 			t.Errorf("%v", streams)
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 	})
 }
 
@@ -155,6 +155,6 @@ func TestWhatAMemberShowedStays(t *testing.T) {
 		if asked := load(t, among(all, slow, quick), time.Second); asked["slow"] > 0 {
 			t.Errorf("it was away for a moment: %v", asked)
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 	})
 }
