@@ -25,9 +25,17 @@ type Command struct {
 	Args []string
 	// Env is added to the environment of this process.
 	Env []string
+	// Machine is where it runs; nil: where the test does.
+	Machine Machine
 	// Log is what the program's standard error goes to, and its standard output behind
 	// the first line; default: a log of its own.
 	Log *Log
+}
+
+// Machine is where programs run, other than where the test does.
+type Machine interface {
+	// Take has a program run there when it is started; started is called after that.
+	Take(cmd *exec.Cmd) (started func(), err error)
 }
 
 // Child is a program in a process of its own.
@@ -59,7 +67,15 @@ func Run(command Command) (*Child, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", command.Path, err)
 	}
-	if err := c.cmd.Start(); err != nil {
+	started := func() {}
+	if command.Machine != nil {
+		if started, err = command.Machine.Take(c.cmd); err != nil {
+			return nil, fmt.Errorf("start %s: %w", command.Path, err)
+		}
+	}
+	err = c.cmd.Start()
+	started()
+	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", command.Path, err)
 	}
 	go func() {

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -36,7 +37,7 @@ type Config struct {
 	Canaries []string
 	// Store is how the test itself reads etcd.
 	Store *store.Store
-	// Flags are given to a program beside those that all have: how it reaches etcd, and
+	// Flags are given to a program after those that all have: how it reaches etcd, and
 	// what the test wants of it. A program is named by ControlPlaneName, or by the id of
 	// the cluster whose syncer it is.
 	Flags func(program string) []string
@@ -44,6 +45,8 @@ type Config struct {
 	Binary func(program string) string
 	// Workload has the jobs of each OSCAR run and end; without, they wait for ever.
 	Workload *oscarsim.Workload
+	// Machine is where a program runs; nil, and a nil one, is where the test does.
+	Machine func(program string) Machine
 	// OSCAR is put around each simulated OSCAR; nil for nothing.
 	OSCAR func(next http.Handler) http.Handler
 	// Ahead is how far the clock of a program is ahead.
@@ -160,12 +163,13 @@ func (f *Federation) Start(ctx context.Context, controlPlanes int) error {
 // unless that is empty. It answers nil for one that died there before it was ready.
 func (f *Federation) StartControlPlane(ctx context.Context, name, failAt string) (*client.Client, error) {
 	p := f.program(name)
-	flags := append(f.cfg.Flags(name), "--listen=127.0.0.1:0", "--metrics-listen=", "--identity-file="+f.cfg.IdentityFile,
-		"--data-dir="+p.dir, "--admin-password-file="+f.passwordFile, "--rate-limit=0", "--log-level=debug")
+	flags := []string{"--listen=127.0.0.1:0", "--metrics-listen=", "--identity-file=" + f.cfg.IdentityFile,
+		"--data-dir=" + p.dir, "--admin-password-file=" + f.passwordFile, "--rate-limit=0", "--log-level=debug"}
 	if len(f.cfg.Clusters) > 0 {
 		flags = append(flags, "--default-cluster="+f.cfg.Clusters[0])
 	}
-	child, err := start(ControlPlane, launch{binary: f.binary(name), failAt: failAt, ahead: f.cfg.Ahead[name], log: p.log, args: flags})
+	flags = append(flags, f.cfg.Flags(name)...)
+	child, err := start(ControlPlane, launch{binary: f.binary(name), failAt: failAt, ahead: f.cfg.Ahead[name], log: p.log, machine: f.machine(name), args: flags})
 	if err != nil {
 		return nil, err
 	}
@@ -191,9 +195,10 @@ func (f *Federation) StartControlPlane(ctx context.Context, name, failAt string)
 // failAt unless that is empty.
 func (f *Federation) StartSyncer(id, failAt string, more ...string) error {
 	o, p := f.oscars[id], f.program(id)
-	flags := append(append(f.cfg.Flags(id), "--cluster-id="+id, "--metrics-listen=", "--oscar-endpoint="+o.url, "--oscar-user="+User,
-		"--oscar-password-file="+f.passwordFile, "--identity-file="+o.identity, "--session-ttl=2s", "--late-window=2s", "--log-level=debug"), more...)
-	child, err := start(Syncer, launch{binary: f.binary(id), failAt: failAt, ahead: f.cfg.Ahead[id], log: p.log, args: flags})
+	flags := []string{"--cluster-id=" + id, "--metrics-listen=", "--oscar-endpoint=" + o.url, "--oscar-user=" + User,
+		"--oscar-password-file=" + f.passwordFile, "--identity-file=" + o.identity, "--session-ttl=2s", "--late-window=2s", "--log-level=debug"}
+	flags = slices.Concat(flags, f.cfg.Flags(id), more)
+	child, err := start(Syncer, launch{binary: f.binary(id), failAt: failAt, ahead: f.cfg.Ahead[id], log: p.log, machine: f.machine(id), args: flags})
 	if err != nil {
 		return err
 	}
@@ -206,6 +211,13 @@ func (f *Federation) binary(name string) string {
 		return ""
 	}
 	return f.cfg.Binary(name)
+}
+
+func (f *Federation) machine(name string) Machine {
+	if f.cfg.Machine == nil {
+		return nil
+	}
+	return f.cfg.Machine(name)
 }
 
 // program is that of a name; a new one has a folder and a log, and no process yet.
@@ -254,6 +266,15 @@ func (f *Federation) API(name string) *client.Client { return f.program(name).ap
 
 // Address is where that API is.
 func (f *Federation) Address(name string) string { return f.program(name).address }
+
+// Hosts are host and port of the first n control planes.
+func (f *Federation) Hosts(n int) []string {
+	var out []string
+	for k := range n {
+		out = append(out, strings.TrimPrefix(f.Address(ControlPlaneName(k)), "http://"))
+	}
+	return out
+}
 
 // Sim is the OSCAR of a cluster.
 func (f *Federation) Sim(id string) *oscarsim.Sim { return f.oscars[id].sim }

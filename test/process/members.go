@@ -37,10 +37,11 @@ func etcdMain(ctx context.Context, args []string) int {
 
 // Members is an etcd cluster of several processes.
 type Members struct {
-	t      testing.TB
-	scheme string
-	args   [][]string
-	procs  []*Child
+	t        testing.TB
+	scheme   string
+	args     [][]string
+	machines []Machine
+	procs    []*Child
 }
 
 // StartMembers starts a cluster of n members. via, when it is not nil, gives the
@@ -57,9 +58,32 @@ func StartSecureMembers(t testing.TB, n int, certFile, caFile string) *Members {
 	return startMembers(t, n, "https", nil, certFile, caFile)
 }
 
+// Place is where one member of an etcd cluster is.
+type Place struct {
+	Machine Machine
+	// Address is the machine's, Disk a folder there.
+	Address, Disk string
+}
+
+// StartMembersOn starts a cluster with a member on each of these machines. The file of their own
+// holds its key, too.
+func StartMembersOn(t testing.TB, places []Place, certFile, caFile string) *Members {
+	t.Helper()
+	m := &Members{t: t, scheme: "https"}
+	var initial []string
+	for i, p := range places {
+		peer := "https://" + p.Address + ":2380"
+		initial = append(initial, fmt.Sprintf("m%d=%s", i, peer))
+		m.args = append(m.args, []string{p.Disk + "/etcd", fmt.Sprintf("m%d", i), p.Address + ":2379", peer, peer})
+		m.machines = append(m.machines, p.Machine)
+	}
+	m.start(initial, certFile, caFile)
+	return m
+}
+
 func startMembers(t testing.TB, n int, scheme string, via func(listen string) string, files ...string) *Members {
 	t.Helper()
-	m := &Members{t: t, scheme: scheme}
+	m := &Members{t: t, scheme: scheme, machines: make([]Machine, n)}
 	ports := freePorts(t, 2*n)
 	var initial []string
 	for i := range n {
@@ -73,9 +97,17 @@ func startMembers(t testing.TB, n int, scheme string, via func(listen string) st
 			t.TempDir() + "/etcd", fmt.Sprintf("m%d", i), fmt.Sprintf("127.0.0.1:%d", ports[i]), "http://" + listen, "http://" + reached,
 		})
 	}
-	for i := range n {
+	m.start(initial, files...)
+	return m
+}
+
+// start starts all members, and waits until they run.
+func (m *Members) start(initial []string, files ...string) {
+	t := m.t
+	t.Helper()
+	for i := range m.args {
 		m.args[i] = append(append(m.args[i], strings.Join(initial, ",")), files...)
-		c, err := start(Etcd, launch{args: m.args[i]})
+		c, err := start(Etcd, launch{args: m.args[i], machine: m.machines[i]})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +125,6 @@ func startMembers(t testing.TB, n int, scheme string, via func(listen string) st
 			t.Fatal(err)
 		}
 	}
-	return m
 }
 
 // Addresses are where the members listen for clients.
@@ -114,12 +145,15 @@ func (m *Members) Endpoints() []string {
 	return out
 }
 
+// Child is the process of a member.
+func (m *Members) Child(i int) *Child { return m.procs[i] }
+
 // Kill ends one member by SIGKILL.
 func (m *Members) Kill(i int) { m.procs[i].Kill() }
 
 // Restart starts a member again that was killed, on what it had written.
 func (m *Members) Restart(i int) error {
-	c, err := start(Etcd, launch{log: m.procs[i].Log(), args: m.args[i]})
+	c, err := start(Etcd, launch{log: m.procs[i].Log(), args: m.args[i], machine: m.machines[i]})
 	if err != nil {
 		return err
 	}

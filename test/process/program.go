@@ -69,8 +69,10 @@ type launch struct {
 	// ahead is how far its clock is.
 	ahead time.Duration
 	// log is that of its predecessor, or nil.
-	log  *Log
-	args []string
+	log *Log
+	// machine is where it runs, or nil.
+	machine Machine
+	args    []string
 }
 
 func start(program string, l launch) (*Child, error) {
@@ -82,7 +84,7 @@ func start(program string, l launch) (*Child, error) {
 	if l.ahead != 0 {
 		env = append(env, clock.EnvVar+"="+l.ahead.String())
 	}
-	return Run(Command{Path: cmp.Or(l.binary, os.Args[0]), Args: l.args, Env: env, Log: l.log})
+	return Run(Command{Path: cmp.Or(l.binary, os.Args[0]), Args: l.args, Env: env, Log: l.log, Machine: l.machine})
 }
 
 // end kills a program, and shows the end of its log when the test has failed.

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -25,55 +23,6 @@ const (
 	// between is the pause between two calls of one caller.
 	between = 50 * time.Millisecond
 )
-
-// balancer takes connections for the control planes, as a Service of Kubernetes does: it knows nothing of
-// requests, and goes on to the next instance when one does not take a connection.
-type balancer struct {
-	listener net.Listener
-	instance func(k int) (address string)
-	next     atomic.Int64
-}
-
-func newBalancer(t *testing.T, r *releases) *balancer {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &balancer{listener: l, instance: func(k int) string { return r.Address(process.ControlPlaneName(k))[len("http://"):] }}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go b.pass(conn)
-		}
-	}()
-	return b
-}
-
-func (b *balancer) pass(from net.Conn) {
-	defer func() { _ = from.Close() }()
-	first := int(b.next.Add(1))
-	for k := range rollingInstances {
-		to, err := net.Dial("tcp", b.instance((first+k)%rollingInstances))
-		if err != nil {
-			continue
-		}
-		defer func() { _ = to.Close() }()
-		ended := make(chan struct{}, 2)
-		for _, way := range [][2]net.Conn{{from, to}, {to, from}} {
-			go func() {
-				_, _ = io.Copy(way[1], way[0]) // an end of either is the end of both
-				ended <- struct{}{}
-			}()
-		}
-		<-ended
-		return
-	}
-}
 
 // rollingInstances is how many control planes are replaced one by one.
 const rollingInstances = 3
@@ -174,7 +123,7 @@ func (c *callers) watch(ctx context.Context) {
 // has vanished, and did not run.
 func TestARollingUpgradeUnderLoad(t *testing.T) {
 	r := newReleases(t, rollingInstances, rollingInstances)
-	api, err := client.New(client.Config{Endpoint: "http://" + newBalancer(t, r).listener.Addr().String(), User: process.User, Password: process.Password})
+	api, err := client.New(client.Config{Endpoint: "http://" + process.NewBalancer(t, process.BalancerConfig{Instances: func() []string { return r.Hosts(rollingInstances) }}), User: process.User, Password: process.Password})
 	if err != nil {
 		t.Fatal(err)
 	}
