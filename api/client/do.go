@@ -41,6 +41,9 @@ type call struct {
 	harmless bool
 	// repeatable says that the caller takes the outcome of an earlier try for that of this one.
 	repeatable bool
+	// brief says that the control plane waits for nothing but etcd: an outcome that it does not know it may know
+	// when it is asked again.
+	brief bool
 }
 
 // again says whether the call may be sent twice.
@@ -78,7 +81,7 @@ func (c *Client) do(ctx context.Context, in call) (*answer, error) {
 		switch {
 		case err == nil:
 			return out, nil
-		case !ok || !worthAgain(e):
+		case !ok || !worthAgain(e, in.brief):
 			return nil, backoff.Permanent(err)
 		case e.RetryAfter > 0:
 			return nil, &backoff.RetryAfterError{Duration: e.RetryAfter}
@@ -102,7 +105,7 @@ func refused(err error) bool {
 
 // worthAgain says whether the same request may succeed in a moment: it got no answer, or the
 // server had no capacity. An outcome, even a bad one, is final.
-func worthAgain(e *Error) bool {
+func worthAgain(e *Error, brief bool) bool {
 	if e.Problem.Phase != "" || e.RetryAfter > maxPause {
 		return false
 	}
@@ -110,7 +113,7 @@ func worthAgain(e *Error) bool {
 	case v1.CodeUnavailable, v1.CodeExhausted:
 		return true
 	case v1.CodeUnknownOutcome:
-		return e.Err != nil // no answer; with one, the wait that was asked for is over
+		return brief || e.Err != nil // no answer; with one, the wait that was asked for is over
 	}
 	return false
 }

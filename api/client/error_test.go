@@ -165,6 +165,39 @@ func TestWhatIsNotSentAgain(t *testing.T) {
 	}
 }
 
+// A control plane that waits for nothing but etcd may know the outcome when it is asked again; without a key it is
+// not asked.
+func TestAnOutcomeThatIsNotKnownIsAskedForAgain(t *testing.T) {
+	for key, sent := range map[string]int32{"k": 2, "": 1} {
+		for name, call := range map[string]func(*client.Client) error{
+			"job": func(c *client.Client) error {
+				_, err := c.SubmitJob(t.Context(), "a", nil, client.JobOptions{IdempotencyKey: key})
+				return err
+			},
+			"create without a wait": func(c *client.Client) error {
+				_, err := c.CreateService(t.Context(), parse(t, `{"name":"a"}`), client.CreateOptions{IdempotencyKey: key, Async: true})
+				return err
+			},
+		} {
+			var count atomic.Int32
+			c := newClient(t, func(w http.ResponseWriter, _ *http.Request) {
+				if count.Add(1) > 1 {
+					w.Header().Set("Content-Type", "application/json")
+					w.WriteHeader(http.StatusCreated)
+					_, _ = io.WriteString(w, "{}")
+					return
+				}
+				w.Header().Set("Content-Type", v1.ProblemType)
+				w.WriteHeader(http.StatusGatewayTimeout)
+				_, _ = io.WriteString(w, `{"code":"unknown_outcome","title":"t","detail":"etcd did not answer"}`)
+			})
+			if err := call(c); (err == nil) != (sent == 2) || count.Load() != sent {
+				t.Errorf("%s with key %q: sent %d times; %v", name, key, count.Load(), err)
+			}
+		}
+	}
+}
+
 func TestTriesEnd(t *testing.T) {
 	handler, count := counting(1000)
 	c := newClient(t, handler, func(cfg *client.Config) { cfg.Tries = 3 })

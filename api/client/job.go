@@ -39,7 +39,7 @@ func (c *Client) SubmitJob(ctx context.Context, service string, event []byte, op
 	}
 	in := call{
 		method: http.MethodPost, path: "/job/" + url.PathEscape(service), query: onCluster(opts.ClusterID), body: event,
-		header: http.Header{"Content-Type": {"application/octet-stream"}},
+		header: http.Header{"Content-Type": {"application/octet-stream"}}, brief: true,
 	}
 	if opts.IdempotencyKey != "" {
 		in.header.Set("Idempotency-Key", opts.IdempotencyKey)

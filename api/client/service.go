@@ -49,7 +49,7 @@ type CreateResult struct {
 func (o CreateOptions) put(in *call) {
 	switch {
 	case o.Async:
-		in.wait = 0
+		in.wait, in.brief = 0, true
 		in.header.Add("Prefer", "respond-async")
 	case o.Wait > 0:
 		in.wait = o.Wait

@@ -105,7 +105,7 @@ func follow[T any](ctx context.Context, c *Client, start watch[T]) error {
 
 // transient says whether the same watch may fare better in a moment.
 func (e *Error) transient() bool {
-	return e.Err != nil || worthAgain(e) || e.Problem.Code == v1.CodeUnknownOutcome
+	return e.Err != nil || worthAgain(e, false) || e.Problem.Code == v1.CodeUnknownOutcome
 }
 
 // once follows one stream until it breaks. A stream that the other side ended in
