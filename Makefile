@@ -174,6 +174,12 @@ proof-ha: ## is an accepted write lost, and how soon are calls answered, while e
 		./test/ha/ >$(BUILD)/proof-ha.log 2>&1 || status=$$?; \
 	grep -E '_test.go:|^(---|ok|FAIL)' $(BUILD)/proof-ha.log; exit $$status
 
+outages: ## what do callers see when one of three machines is killed, frozen, cut off, full or slow? each for TIME (40s); writes the table of docs/operations.md; half an hour
+	@mkdir -p $(BUILD); tools/tool.sh promtool >/dev/null; status=0; \
+	OUTAGETIME=$(or $(TIME),40s) $(GO) test -count 1 -timeout 0 -v -run TestWhatCallersSeeOfAFault ./test/outages -update \
+		>$(BUILD)/outages.log 2>&1 || status=$$?; \
+	grep -E '_test.go:[0-9]+: |^ *(---|ok|FAIL)' $(BUILD)/outages.log; exit $$status
+
 campaign: ## histories of whole federations in virtual time, for TIME (10m); SEEDS=1-1000; goes on where it ended, failures in build/campaign/found
 	@mkdir -p $(BUILD)/campaign
 	@CGO_ENABLED=0 $(GO) test -c -buildvcs=false -o $(BUILD)/campaign/history.test ./test/history
