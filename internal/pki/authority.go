@@ -27,10 +27,13 @@ import (
 // end but the removal of its rights.
 const (
 	AuthorityLife = 10 * 365 * 24 * time.Hour
-	// skew of clocks that a new certificate tolerates. A syncer renews after two thirds of a life that begins
-	// that much earlier, so it is a small part of 24 hours.
-	skew = 2 * time.Hour
+	// Skew of clocks that a new certificate tolerates: it is valid from that much earlier. A syncer of 0.1.0
+	// renews after two thirds of a life that begins then, so it is a small part of 24 hours.
+	Skew = 2 * time.Hour
 )
+
+// Life is how long a certificate of an authority was valid when it was signed.
+func Life(cert *x509.Certificate) time.Duration { return cert.NotAfter.Sub(cert.NotBefore) - Skew }
 
 // Authority signs certificates.
 type Authority struct {
@@ -88,7 +91,7 @@ func create(dir, name string, now time.Time) error {
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: name},
-		NotBefore: now.Add(-skew), NotAfter: now.Add(AuthorityLife),
+		NotBefore: now.Add(-Skew), NotAfter: now.Add(AuthorityLife),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
@@ -137,7 +140,7 @@ func (a *Authority) Sign(key crypto.PublicKey, s Subject) ([]byte, error) {
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: s.Name},
-		NotBefore: now.Add(-skew), NotAfter: end,
+		NotBefore: now.Add(-Skew), NotAfter: end,
 		KeyUsage: x509.KeyUsageDigitalSignature, BasicConstraintsValid: true,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}

@@ -90,7 +90,7 @@ func (s *Server) fits() bool {
 	now := s.authority.now()
 	_, err = pair.Leaf.Verify(x509.VerifyOptions{Roots: s.authority.Pool(), CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	return err == nil && sameHosts(pair.Leaf, s.cfg.Hosts) &&
-		now.Before(pair.Leaf.NotAfter.Add(-pair.Leaf.NotAfter.Sub(pair.Leaf.NotBefore)/3))
+		now.Before(pair.Leaf.NotAfter.Add(-Life(pair.Leaf)/3))
 }
 
 func sameHosts(cert *x509.Certificate, hosts []string) bool {

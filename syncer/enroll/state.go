@@ -19,6 +19,7 @@ import (
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/atomicfile"
+	"github.com/oscarfed/oscarfed/internal/pki"
 )
 
 // maxState bounds the file and an answer in bytes; they have about 3 KiB.
@@ -70,7 +71,7 @@ func check(s saved, cluster string, key *ecdsa.PrivateKey) (*enrolled, error) {
 		}
 	}
 	return &enrolled{
-		saved: s, life: leaf.NotAfter.Sub(leaf.NotBefore),
+		saved: s, life: pki.Life(leaf),
 		cert: &tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: key, Leaf: leaf},
 	}, nil
 }
