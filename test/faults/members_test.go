@@ -1,6 +1,7 @@
 package faults_test
 
 import (
+	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -50,4 +51,21 @@ func TestThreeMembersTwoControlPlanesBothKindsKilled(t *testing.T) {
 	stop()
 	t.Logf("%d kills of etcd members and %d of control planes during %d creates and deletes",
 		killedEtcd.Load(), killedControlPlanes.Load(), rounds)
+}
+
+// A port of a member that another process takes before it starts is no failure of the test.
+func TestMembersStartAtOtherPortsWhenOneIsTaken(t *testing.T) {
+	t.Parallel()
+	var taken net.Listener
+	etcd := process.StartMembers(t, 3, func(listen string) string {
+		if taken == nil {
+			var err error
+			if taken, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", listen); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return listen
+	})
+	defer taken.Close()
+	storetest.Open(t, store.Config{Endpoints: etcd.Endpoints()})
 }

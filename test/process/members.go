@@ -6,9 +6,13 @@ import (
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/oscarfed/oscarfed/store/embedded"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // etcdMain is one member of an etcd cluster: its folder, name, client address,
@@ -77,15 +81,34 @@ func StartMembersOn(t testing.TB, places []Place, certFile, caFile string) *Memb
 		m.args = append(m.args, []string{p.Disk + "/etcd", fmt.Sprintf("m%d", i), p.Address + ":2379", peer, peer})
 		m.machines = append(m.machines, p.Machine)
 	}
-	m.start(initial, certFile, caFile)
+	if err := m.start(initial, certFile, caFile); err != nil {
+		t.Fatal(err)
+	}
 	return m
 }
 
+// startMembers starts members anew at other ports when somebody took one between its choice and its use.
 func startMembers(t testing.TB, n int, scheme string, via func(listen string) string, files ...string) *Members {
 	t.Helper()
-	m := &Members{t: t, scheme: scheme, machines: make([]Machine, n)}
+	for {
+		m, initial := newMembers(t, n, scheme, via)
+		err := m.start(initial, files...)
+		if err == nil {
+			return m
+		}
+		if !portTaken(err) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// portTaken says whether a program ended since another one listens where it should.
+func portTaken(err error) bool { return strings.Contains(err.Error(), syscall.EADDRINUSE.Error()) }
+
+func newMembers(t testing.TB, n int, scheme string, via func(listen string) string) (m *Members, initial []string) {
+	t.Helper()
+	m = &Members{t: t, scheme: scheme, machines: make([]Machine, n)}
 	ports := freePorts(t, 2*n)
-	var initial []string
 	for i := range n {
 		listen := fmt.Sprintf("127.0.0.1:%d", ports[n+i])
 		reached := listen
@@ -97,34 +120,51 @@ func startMembers(t testing.TB, n int, scheme string, via func(listen string) st
 			t.TempDir() + "/etcd", fmt.Sprintf("m%d", i), fmt.Sprintf("127.0.0.1:%d", ports[i]), "http://" + listen, "http://" + reached,
 		})
 	}
-	m.start(initial, files...)
-	return m
+	return m, initial
 }
 
-// start starts all members, and waits until they run.
-func (m *Members) start(initial []string, files ...string) {
-	t := m.t
-	t.Helper()
+// start starts all members, and waits until they run. After an error none does.
+func (m *Members) start(initial []string, files ...string) (err error) {
+	m.t.Helper()
+	defer func() {
+		if err != nil {
+			for _, p := range m.procs {
+				p.Kill()
+			}
+		}
+	}()
 	for i := range m.args {
 		m.args[i] = append(append(m.args[i], strings.Join(initial, ",")), files...)
 		c, err := start(Etcd, launch{args: m.args[i], machine: m.machines[i]})
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		m.procs = append(m.procs, c)
 	}
+	// A member is ready only when most of them run: one that has ended says why, whichever it is.
+	var ready errgroup.Group
+	waiting, stop := context.WithCancel(m.t.Context())
+	defer stop()
+	for _, p := range m.procs {
+		ready.Go(func() error {
+			_, err := p.Ready(waiting)
+			if err != nil {
+				stop()
+			}
+			return err
+		})
+	}
+	if err := ready.Wait(); err != nil {
+		return err
+	}
 	// One clean-up for all, the restarted ones too: what is registered after this
 	// one, such as the check of the promises, still finds them alive.
-	t.Cleanup(func() {
+	m.t.Cleanup(func() {
 		for i, p := range m.procs {
-			end(t, fmt.Sprintf("etcd member %d", i), p)
+			end(m.t, fmt.Sprintf("etcd member %d", i), p)
 		}
 	})
-	for _, p := range m.procs {
-		if _, err := p.Ready(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	return nil
 }
 
 // Addresses are where the members listen for clients.
@@ -151,15 +191,21 @@ func (m *Members) Child(i int) *Child { return m.procs[i] }
 // Kill ends one member by SIGKILL.
 func (m *Members) Kill(i int) { m.procs[i].Kill() }
 
-// Restart starts a member again that was killed, on what it had written.
+// Restart starts a member again that was killed, on what it had written. While another process has its port,
+// it is tried again.
 func (m *Members) Restart(i int) error {
-	c, err := start(Etcd, launch{log: m.procs[i].Log(), args: m.args[i], machine: m.machines[i]})
-	if err != nil {
-		return err
-	}
-	m.procs[i] = c
-	_, err = c.Ready(m.t.Context())
-	return err
+	return await.Try(m.t.Context(), fmt.Sprintf("etcd member %d has its port", i), func() (bool, error) {
+		c, err := start(Etcd, launch{log: m.procs[i].Log(), args: m.args[i], machine: m.machines[i]})
+		if err != nil {
+			return false, err
+		}
+		m.procs[i] = c
+		_, err = c.Ready(m.t.Context())
+		if err != nil && portTaken(err) && c.Ended() {
+			return false, nil
+		}
+		return err == nil, err
+	})
 }
 
 // freePorts finds ports that were free a moment ago. Members of an etcd cluster
