@@ -1,4 +1,4 @@
-// Package docs owns the pages for people. What a program shows of them is embedded.
+// Package docs owns the pages for people. What a program shows, and a test runs, of them is embedded.
 package docs
 
 import _ "embed"

@@ -17,7 +17,7 @@ func TestThePageForUsersOfAnOSCARRuns(t *testing.T) {
 	w := world.New(t, world.Options{Issuer: issuer.Serve(t, l, "")})
 	w.AddUser(ann)
 	w.AwaitStreams(w.CP)
-	ran := runPage(t, "../../docs/for-oscar-users.md", t.TempDir(), "API="+w.API, "TOKEN="+w.Token(ann, nil))
+	ran := runPage(t, "for-oscar-users.md", t.TempDir(), "API="+w.API, "TOKEN="+w.Token(ann, nil))
 	if len(ran) < 8 {
 		t.Fatalf("only %d commands", len(ran))
 	}

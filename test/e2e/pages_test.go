@@ -9,11 +9,13 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/oscarfed/oscarfed/docs"
 	"github.com/oscarfed/oscarfed/internal/boot"
 	"github.com/oscarfed/oscarfed/internal/cli"
 )
@@ -32,17 +34,23 @@ func TestMain(m *testing.M) {
 // console is one command of a page, and its output.
 type console struct{ command, output string }
 
-// consoles are the commands of a page's console blocks, in their order.
-func consoles(t *testing.T, file string) []console {
+// blocks are the blocks of a page in one language.
+func blocks(t *testing.T, page, language string) []docs.Block {
 	t.Helper()
-	page, err := os.ReadFile(file)
+	all, err := docs.Blocks(page, "")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return slices.DeleteFunc(all, func(b docs.Block) bool { return b.Language != language })
+}
+
+// consoles are the commands of a page's console blocks, in their order.
+func consoles(t *testing.T, page string) []console {
+	t.Helper()
 	var out []console
-	for _, block := range regexp.MustCompile("(?s)```console\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+	for _, block := range blocks(t, page, "console") {
 		continued := false
-		for line := range strings.Lines(block[1]) {
+		for line := range strings.Lines(block.Text) {
 			command, begins := strings.CutPrefix(line, "$ ")
 			switch {
 			case begins:
@@ -119,7 +127,7 @@ const endOfCommand = "--- end of the command: "
 
 // runPage runs a page's commands in one shell, as a reader would, and compares what they print with
 // what the page shows. It returns them as they were here.
-func runPage(t *testing.T, file, dir string, env ...string) []console {
+func runPage(t *testing.T, page, dir string, env ...string) []console {
 	t.Helper()
 	sh := exec.CommandContext(t.Context(), "sh")
 	sh.Dir = dir
@@ -149,7 +157,7 @@ func runPage(t *testing.T, file, dir string, env ...string) []console {
 	_ = in.Close()
 	v, lines := values{}, bufio.NewReader(out)
 	var ran []console
-	for _, c := range consoles(t, file) {
+	for _, c := range consoles(t, page) {
 		command := v.here(c.command)
 		if _, err := io.WriteString(stdin, "{ "+command+"} </dev/null\necho '"+endOfCommand+"'$?\n"); err != nil {
 			t.Fatal(err)
@@ -201,7 +209,7 @@ func checkout(t *testing.T) string {
 // The quickstart shows what its commands print. Its run is the recording of README.
 func TestTheQuickstartRuns(t *testing.T) {
 	dir := checkout(t)
-	ran := runPage(t, "../../docs/quickstart.md", dir, "OSCARFED_LISTEN=127.0.0.1:0", "OSCARFED_ETCD_LISTEN=127.0.0.1:0")
+	ran := runPage(t, "quickstart.md", dir, "OSCARFED_LISTEN=127.0.0.1:0", "OSCARFED_ETCD_LISTEN=127.0.0.1:0")
 	if len(ran) < 8 {
 		t.Fatalf("only %d commands", len(ran))
 	}
@@ -213,17 +221,13 @@ func TestTheQuickstartRuns(t *testing.T) {
 
 // The configuration file that docs/configuration.md shows is one, and its context is listed.
 func TestTheConfigurationFileOfThePageIsRead(t *testing.T) {
-	page, err := os.ReadFile("../../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	block := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindSubmatch(page)
-	if block == nil {
+	files := blocks(t, "configuration.md", "yaml")
+	if len(files) == 0 {
 		t.Fatal("the page shows no file")
 	}
 	dir := checkout(t)
-	if err := os.WriteFile(filepath.Join(dir, "config.yaml"), block[1], 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(files[0].Text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	runPage(t, "../../docs/configuration.md", dir, "OSCARFED_CONFIG=config.yaml")
+	runPage(t, "configuration.md", dir, "OSCARFED_CONFIG=config.yaml")
 }

@@ -125,7 +125,7 @@ func drawRecording(t *testing.T, ran []console) {
 			t.Errorf("a recording of %d bytes: %v", len(picture), err)
 		}
 	}
-	for _, c := range consoles(t, "../../docs/quickstart.md") {
+	for _, c := range consoles(t, "quickstart.md") {
 		first, _, _ := strings.Cut(c.command, "\n")
 		if text := wrap("$ " + first)[0]; !changingText.MatchString(text) && !bytes.Contains(old, []byte(html.EscapeString(text))) {
 			t.Errorf("the recording has no %q: make recording", text)
