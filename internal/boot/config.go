@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/syncer/enroll"
 )
@@ -33,12 +34,18 @@ func (c Etcd) store(log *slog.Logger) store.Config {
 type Users struct {
 	Authority string   `name:"etcd-authority" placeholder:"DIR" help:"Authority of the users of an external etcd (oscarfed etcd setup makes it): this process signs its own certificate with it, and those of the clusters that join."`
 	Advertise []string `name:"etcd-advertise" sep:"," placeholder:"URL" help:"Client URLs by which syncers reach etcd; default the address that the embedded one listens on, or --etcd-endpoints."`
+	// CertificateLife is also how long a stolen certificate is of use.
+	CertificateLife time.Duration `name:"cluster-certificate-life" default:"24h" help:"How long the certificate is valid that a cluster gets, 1m to 24h; its syncer renews it after two thirds of that."`
 }
+
+// minCertificateLife leaves a syncer that asks in time a few tries.
+const minCertificateLife = time.Minute
 
 func (c Users) validate(etcd Etcd) error {
 	return errors.Join(
 		when(c.Authority != "" && len(etcd.Endpoints) == 0, "--etcd-authority is for an external etcd: give --etcd-endpoints"),
 		when(c.Authority != "" && etcd.CertFile != "", "give --etcd-authority or --etcd-cert-file, not both: with an authority the certificate is signed here"),
+		when(c.CertificateLife < minCertificateLife || c.CertificateLife > clusters.ClientLife, "--cluster-certificate-life must be from 1m to 24h"),
 	)
 }
 

@@ -92,7 +92,7 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 	if conf.AuditLog != nil {
 		defer closeAudit(conf.AuditLog, log)
 	}
-	if err := etcd.serve(&conf); err != nil {
+	if err := etcd.serve(&conf, cfg.CertificateLife); err != nil {
 		return err
 	}
 	cp, err := controlplane.New(conf)

@@ -135,7 +135,7 @@ func (d dev) run(ctx context.Context, st *store.Store, listener net.Listener, re
 		Store: st, Identity: id, DefaultCluster: devClusterID(0), Witness: filepath.Join(d.dir, witnessName), Logger: d.log, RecentLog: d.recent, Registry: d.registry,
 		Limits: access.DefaultLimits(),
 	}
-	if err := d.etcd.serve(&conf); err != nil {
+	if err := d.etcd.serve(&conf, clusters.ClientLife); err != nil {
 		return err
 	}
 	cp, err := controlplane.New(conf)

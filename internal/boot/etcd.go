@@ -148,8 +148,8 @@ func (e *etcd) open(ctx context.Context) (*store.Store, error) {
 }
 
 // serve enters into a control plane's configuration how it changes etcd's users, and
-// makes space: nothing where etcd has none, or where only others may.
-func (e *etcd) serve(cfg *controlplane.Config) error {
+// makes space: nothing where etcd has none, or where only others may. life is of the clusters' certificates.
+func (e *etcd) serve(cfg *controlplane.Config, life time.Duration) error {
 	if e.users == nil {
 		return nil
 	}
@@ -157,6 +157,7 @@ func (e *etcd) serve(cfg *controlplane.Config) error {
 	if err != nil {
 		return err
 	}
+	how.Life = life
 	cfg.Access, cfg.Users, cfg.Root = how, how, e.users.root
 	return nil
 }

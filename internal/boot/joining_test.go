@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
@@ -135,12 +136,12 @@ func (d *daemons) write(name, text string) string {
 }
 
 // controlPlane starts it, at the addresses of before.
-func (d *daemons) controlPlane() (stop func()) {
+func (d *daemons) controlPlane(args ...string) (stop func()) {
 	d.t.Helper()
-	cfg, err := Load[ControlPlane]("oscar-controlplane", "", []string{
+	cfg, err := Load[ControlPlane]("oscar-controlplane", "", append([]string{
 		"--listen=" + d.listen, "--metrics-listen=", "--etcd-listen=" + d.etcd, "--etcd-auth", "--data-dir=" + d.path("cp"),
 		"--admin-password-file=" + d.path("admin"), "--tls-cert-file=" + d.path("tls.crt"), "--tls-key-file=" + d.path("tls.key"),
-	}, io.Discard)
+	}, args...), io.Discard)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -289,18 +290,50 @@ func TestSyncersAreBackAfterARestoreOnAnEmptyMachine(t *testing.T) {
 	}
 }
 
-// etcdOf is the address of etcd that a syncer was told.
-func etcdOf(t *testing.T, file string) string {
+// enrolment is what a syncer was told when it joined.
+func enrolment(t *testing.T, file string) (told v1.Enrolment) {
 	t.Helper()
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told v1.Enrolment
 	if err := json.Unmarshal(data, &told); err != nil || len(told.EtcdEndpoints) != 1 {
 		t.Fatalf("it was told %v: %v", told.EtcdEndpoints, err)
 	}
-	return strings.TrimPrefix(told.EtcdEndpoints[0], "https://")
+	return told
+}
+
+// etcdOf is the address of etcd that a syncer was told.
+func etcdOf(t *testing.T, file string) string {
+	t.Helper()
+	return strings.TrimPrefix(enrolment(t, file).EtcdEndpoints[0], "https://")
+}
+
+func TestACertificateLivesAsLongAsTheOperatorSays(t *testing.T) {
+	d := newDaemons(t)
+	d.controlPlane("--cluster-certificate-life=20m")
+	_, token := d.invite()
+	d.startSyncer("--join-token-file=" + token)
+	d.alive(true)
+	block, _ := pem.Decode([]byte(enrolment(t, d.path("syncer", "enrolment.json")).Certificate))
+	if block == nil {
+		t.Fatal("the certificate is not PEM")
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := pki.Life(cert); got != 20*time.Minute {
+		t.Errorf("it is valid for %s", got)
+	}
+	for _, life := range []string{"59s", "24h1s"} {
+		_, err := Load[ControlPlane]("oscar-controlplane", "", []string{
+			"--admin-password-file=" + d.path("admin"), "--cluster-certificate-life=" + life,
+		}, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), "--cluster-certificate-life must be from 1m to 24h") {
+			t.Errorf("%s: %v", life, err)
+		}
+	}
 }
 
 // background runs a daemon until the test's end, or until stop is called.

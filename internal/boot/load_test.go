@@ -146,7 +146,10 @@ func TestPlainHTTPBeyondLoopbackIsRefused(t *testing.T) {
 }
 
 func TestUsersNeedAGroup(t *testing.T) {
-	cfg := ControlPlane{AdminUser: "oscar", PrepareDeadline: 1, ApplyGrace: 1, MaxQueueDelay: 1, DefaultWait: 1}
+	cfg := ControlPlane{
+		AdminUser: "oscar", Users: Users{CertificateLife: time.Hour},
+		PrepareDeadline: 1, ApplyGrace: 1, MaxQueueDelay: 1, DefaultWait: 1,
+	}
 	if err := cfg.Validate(); err != nil {
 		t.Fatal(err)
 	}
