@@ -84,6 +84,11 @@ func (c *resolveCmd) Run(ctx context.Context, a *command.App) error {
 			if !c.All {
 				return err
 			}
+			if exit.StatusOf(err) == exit.NotFound {
+				// What resolves a coordinator's difference may end its whole federation.
+				a.Sayf("%s: differs no more", place)
+				continue
+			}
 			a.Sayf("%s: %v", place, err)
 			failed = errors.Join(failed, err)
 			continue
