@@ -39,13 +39,34 @@ func enter() int {
 		for _, fd := range []int{spaceFD, socketFD, listener} {
 			_ = unix.Close(fd)
 		}
-		if err := os.Unsetenv(machineVar); err != nil {
+		program, err := settle()
+		if err != nil {
 			return err
 		}
-		return syscall.Exec("/proc/self/exe", os.Args, os.Environ())
+		return syscall.Exec(program, os.Args, os.Environ())
 	}()
 	fmt.Fprintln(os.Stderr, "machines:", err)
 	return 1
+}
+
+// settle goes to the root of the machine, and says which program is to run there.
+func settle() (program string, err error) {
+	program = "/proc/self/exe"
+	if root := os.Getenv(rootVar); root != "" {
+		program = os.Getenv(programVar)
+		if err := unix.Chroot(root); err != nil {
+			return "", fmt.Errorf("go to the root of the machine: %w", err)
+		}
+		if err := os.Chdir(Home); err != nil {
+			return "", err
+		}
+	}
+	for _, name := range []string{machineVar, rootVar, programVar} {
+		if err := os.Unsetenv(name); err != nil {
+			return "", err
+		}
+	}
+	return program, os.Setenv(insideVar, onMachine)
 }
 
 // listenToSyncs has the kernel ask before each fsync and fdatasync of this thread, and of what it

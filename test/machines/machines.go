@@ -1,8 +1,8 @@
 //go:build linux
 
 // Package machines gives programs of a test machines of their own: a network namespace with one
-// address, and a disk in memory. Others hear a machine no more, or it hears nobody; its disk is full,
-// or slow.
+// address, and a disk in memory, which may be the root of its file system. Others hear a machine no more,
+// or it hears nobody; its disk is full, or slow.
 //
 // All of it is in namespaces of the test's process, which Main makes, and is gone with that process.
 package machines
@@ -29,8 +29,13 @@ import (
 const (
 	// insideVar says that the tests run in namespaces of their own; refusedVar why they do not.
 	insideVar, refusedVar = "OSCARFED_TEST_NAMESPACES", "OSCARFED_TEST_NO_NAMESPACES"
-	// machineVar makes a process go to a machine before it is what it shall be.
+	// machineVar makes a process go to a machine before it is what it shall be. programVar is the program that it
+	// becomes below rootVar, the machine's root; without one it is what it was.
 	machineVar = "OSCARFED_TEST_MACHINE"
+	rootVar    = "OSCARFED_TEST_MACHINE_ROOT"
+	programVar = "OSCARFED_TEST_MACHINE_PROGRAM"
+	// onMachine is the value of insideVar for programs of machines, whose namespaces are ready.
+	onMachine = "machine"
 	// exitRefused is the status of a process that may do nothing in its namespaces.
 	exitRefused = 77
 )
@@ -41,6 +46,9 @@ const (
 func Main(run func() int) int {
 	if os.Getenv(machineVar) != "" {
 		return enter()
+	}
+	if os.Getenv(insideVar) == onMachine {
+		return run()
 	}
 	if os.Getenv(insideVar) != "" {
 		if err := private(); err != nil {
@@ -157,6 +165,9 @@ func address(k int) *netlink.Addr {
 	return &netlink.Addr{IPNet: &net.IPNet{IP: ip(k), Mask: net.CIDRMask(24, 32)}}
 }
 
+// Address is the test's own, without a port.
+func (n *Network) Address() string { return ip(own).String() }
+
 func ip(k int) net.IP { return net.ParseIP(fmt.Sprintf("%s%d", prefix, k)) }
 
 // Machine is where a program runs. Its methods are for one goroutine.
@@ -170,6 +181,8 @@ type Machine struct {
 	handle *netlink.Handle
 	link   int
 	disk   string
+	// root says that the disk is the root of the file system of its programs.
+	root bool
 	// delay is how long a write to the disk takes to be safe, in nanoseconds.
 	delay atomic.Int64
 }
@@ -333,6 +346,10 @@ func (m *Machine) Take(cmd *exec.Cmd) (started func(), err error) {
 	ours, theirs := os.NewFile(uintptr(pair[0]), "ours"), os.NewFile(uintptr(pair[1]), "theirs")
 	cmd.ExtraFiles = []*os.File{m.space, theirs}
 	cmd.Env = append(cmd.Env, machineVar+"=yes")
+	if m.root {
+		cmd.Env = append(cmd.Env, rootVar+"="+m.disk, programVar+"="+cmd.Path)
+		cmd.Path = "/proc/self/exe"
+	}
 	return func() {
 		_ = theirs.Close()
 		go m.hold(ours)

@@ -170,3 +170,29 @@ func TestADiskIsSlow(t *testing.T) {
 	m.Slow(0)
 	answers(t, ask)
 }
+
+// A machine with a root has files of its own beside the programs of this machine, which it cannot change.
+func TestAMachineHasARootOfItsOwn(t *testing.T) {
+	m := machines.NewNetwork(t).Machine(1 << 20)
+	m.Root("called-so")
+	cmd := exec.Command("/bin/sh", "-c", `pwd; ls /etc; echo mine >/etc/mine; ls /opt/bin; touch /usr/mine`)
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	started, err := m.Take(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err = cmd.Start()
+	started()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = cmd.Wait()
+	if want := "/root\ncalled-so\ntouch: cannot touch '/usr/mine': Read-only file system\n"; err == nil || out.String() != want {
+		t.Errorf("%v, it prints\n%s", err, out.String())
+	}
+	if data, err := os.ReadFile(filepath.Join(m.Disk(), "etc/mine")); err != nil || string(data) != "mine\n" {
+		t.Errorf("its file: %q, %v", data, err)
+	}
+}
