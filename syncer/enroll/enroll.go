@@ -29,7 +29,7 @@ type Enrolment struct {
 	present atomic.Pointer[enrolled]
 	// distrusted has why etcd was not reached last, until that is looked at.
 	distrusted chan error
-	ends       prometheus.Gauge
+	ends, life prometheus.Gauge
 	renewals   *prometheus.CounterVec
 }
 
@@ -50,6 +50,9 @@ func Open(cfg Config) (*Enrolment, error) {
 		ends: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "oscarfed_syncer_certificate_end_seconds", Help: "When the syncer's certificate for etcd ends, in Unix time.",
 		}),
+		life: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "oscarfed_syncer_certificate_life_seconds", Help: "How long that certificate is valid, from when it was signed.",
+		}),
 		renewals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "oscarfed_syncer_renewals_total", Help: "Tries to renew the syncer's certificate, by outcome.",
 		}, []string{"outcome"}),
@@ -57,7 +60,7 @@ func Open(cfg Config) (*Enrolment, error) {
 	if e.api, err = newAPIClient(cfg); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(cfg.Registry.Register(e.ends), cfg.Registry.Register(e.renewals)); err != nil {
+	if err := errors.Join(cfg.Registry.Register(e.ends), cfg.Registry.Register(e.life), cfg.Registry.Register(e.renewals)); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	switch had, err := load(e.file, cfg.ClusterID, key); {
@@ -72,6 +75,7 @@ func Open(cfg Config) (*Enrolment, error) {
 func (e *Enrolment) use(next *enrolled) {
 	e.present.Store(next)
 	e.ends.Set(float64(next.cert.Leaf.NotAfter.Unix()))
+	e.life.Set(next.life.Seconds())
 }
 
 // Certificate is the present one, for new connections to etcd. Open connections keep the one that
