@@ -119,6 +119,30 @@ func writtenOnce(t *testing.T, n, size int, shares bool) {
 	if parts := w.keys(record.PartsPrefix); len(parts) != want {
 		t.Errorf("%d parts are there, not %d", len(parts), want)
 	}
+	rolledBackOnce(t, w, s, n)
+}
+
+// rolledBackOnce: another script, and then the first one again, whose parts are still there.
+func rolledBackOnce(t *testing.T, w *world, s *oscar.Service, n int) {
+	other := s.Clone()
+	other.Script = strings.Repeat("z", len(s.Script))
+	if _, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: other, Wait: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range []int64{2, 1} { // a text with a patch, and the text alone
+		before, had := w.revision(), len(w.keys(record.PartsPrefix))
+		if _, err := w.Federations.Rollback(t.Context(), admin, "svc0", "", to, federations.ChangeRequest{Wait: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		bytes, revisions := w.written(before)
+		t.Logf("the rollback to generation %d wrote %d bytes, %d a member, in %d revisions", to, bytes, bytes/n, revisions)
+		if bytes > n*perMember+perFederation {
+			t.Errorf("%d bytes were written by the rollback to generation %d", bytes, to)
+		}
+		if parts := len(w.keys(record.PartsPrefix)); parts != had {
+			t.Errorf("the rollback to generation %d made %d parts of %d", to, parts, had)
+		}
+	}
 }
 
 // sent is what a replica's OSCAR is sent, without secrets, and its secrets.

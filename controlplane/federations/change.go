@@ -24,7 +24,13 @@ type Edit func(s *oscar.Service) (*oscar.Service, error)
 // part of the same change. It is one transaction over the whole topology, and
 // converges replica by replica: one that fails takes no healthy one down.
 func (c *Controller) ChangeService(ctx context.Context, caller identity.Caller, req ChangeRequest) (*ChangeResult, error) {
+	return c.replace(ctx, caller, req, 0)
+}
+
+// replace is ChangeService; back is the generation that the definition was taken from, or 0.
+func (c *Controller) replace(ctx context.Context, caller identity.Caller, req ChangeRequest, back int64) (*ChangeResult, error) {
 	id := Change{
+		back:   back,
 		Caller: caller, Service: req.Service.Name, ClusterID: req.Service.ClusterID, ifMatch: req.IfMatch, plan: req.Plan, Wait: req.Wait,
 		Claim: request.ClaimOf(caller, req.Repeat, request.ID(req.RequestID)), Whole: true, Token: tokens.GivenBy(caller, req.Service.TakeRefreshToken()),
 	}
@@ -132,6 +138,8 @@ type Change struct {
 	Wait time.Duration
 	// Whole says that the definition is replaced, which only its coordinator accepts.
 	Whole bool
+	// back is the generation whose definition is to come back; 0 for none.
+	back int64
 	// Token is the refresh token that came with the change. The transaction that accepts the
 	// change keeps it: the owner may always give it, also with a change that a vote then
 	// refuses.

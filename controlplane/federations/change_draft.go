@@ -88,7 +88,9 @@ func (c *Controller) DraftChange(ctx context.Context, id Change, p view.MemberRe
 		d.adopt(c.adoptions(id.Caller, p.Rec, g), c.withJobs(d.Next.Former))
 	}
 	r := c.Renderer(s, g, d.Next)
-	r.known = known
+	if r.known, err = c.alsoKnown(ctx, p.Rec, id.back, known); err != nil {
+		return d, err
+	}
 	attempt := record.NewUID() // what another attempt of this request has written stays as it is
 	r.Name = func(service, uid string) string {
 		return record.ChangedSpecName(service, uid, d.Next.Generation, attempt)

@@ -2,6 +2,7 @@ package federations
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -43,6 +44,31 @@ func (c *Controller) current(ctx context.Context, f *record.Federation) (*oscar.
 	}
 	s, err := merge(g.Service, patch)
 	return s, known, err
+}
+
+// alsoKnown is what the generations share whose parts a change may use: the present one, which
+// known is of, and the older one that is to come back, if any. A generation that is in the store
+// after the federation's record was read is there, with its parts, as long as that record is as it
+// was, which the transaction of the change compares.
+func (c *Controller) alsoKnown(ctx context.Context, f *record.Federation, back int64, known *shared) (out []*shared, err error) {
+	if known != nil {
+		out = append(out, known)
+	}
+	if back == 0 || back == f.Generation {
+		return out, nil
+	}
+	kv, err := c.store.Get(ctx, record.HistoryKey(f.UID, back))
+	var older *shared
+	if err == nil {
+		_, older, err = c.generationOf(ctx, kv)
+	}
+	switch {
+	case errors.Is(err, store.ErrNotFound): // it is kept no more since the caller read it
+		return out, nil
+	case err == nil && older != nil:
+		out = append(out, older)
+	}
+	return out, err
 }
 
 func merge(public *oscar.Service, patch []byte) (*oscar.Service, error) {

@@ -117,5 +117,5 @@ func (c *Controller) Rollback(ctx context.Context, caller identity.Caller, servi
 		g.Service.ClusterID = p.Rec.Coordinator().ClusterID
 	}
 	req.Service = g.Service
-	return c.ChangeService(ctx, caller, req)
+	return c.replace(ctx, caller, req, generation)
 }

@@ -46,10 +46,10 @@ type Renderer struct {
 	// alive are the clusters whose syncers are connected.
 	alive map[string]bool
 	// mayShare says that all instances read parts, and readsParts has the clusters whose syncers
-	// do. known is what the generation before shares; nil without one.
+	// do. known is what generations that are kept share.
 	mayShare   bool
 	readsParts map[string]bool
-	known      *shared
+	known      []*shared
 	// shared is what the replicas share; nil when each has all of its own.
 	shared *shared
 	// services lists, by cluster, the services that the federation has had there until now,

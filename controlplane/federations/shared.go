@@ -31,17 +31,18 @@ type shared struct {
 // noSecrets is the merge patch of a definition without secrets.
 const noSecrets = "{}"
 
-// share makes what all replicas of a definition share, and takes of the generation before what
-// has stayed. known is nil without one.
-func share(text, secrets []byte, owner string, known *shared) (*shared, error) {
+// share makes what all replicas of a definition share, and takes of the generations that are
+// known what has stayed.
+func share(text, secrets []byte, owner string, known []*shared) (*shared, error) {
 	out := &shared{text: text, secrets: secrets}
 	if err := out.takeText(owner, known); err != nil {
 		return nil, err
 	}
-	switch {
+	same := func(k *shared) bool { return k.secret != "" && bytes.Equal(secrets, k.secrets) }
+	switch at := slices.IndexFunc(known, same); {
 	case string(secrets) == noSecrets:
-	case known != nil && known.secret != "" && bytes.Equal(secrets, known.secrets):
-		out.secret, out.key = known.secret, known.key
+	case at >= 0:
+		out.secret, out.key = known[at].secret, known[at].key
 	default:
 		part, key, err := parts.Secrets(owner, secrets)
 		if err != nil {
@@ -53,8 +54,9 @@ func share(text, secrets []byte, owner string, known *shared) (*shared, error) {
 	return out, nil
 }
 
-// takeText finds or makes the parts of the text.
-func (s *shared) takeText(owner string, known *shared) error {
+// takeText finds or makes the parts of the text: those of a generation with the same one, or the
+// shortest merge patch on what one begins with, or the text itself.
+func (s *shared) takeText(owner string, known []*shared) error {
 	add := func(text []byte) (names []string) {
 		for _, p := range parts.Text(owner, text) {
 			names = append(names, p.Name)
@@ -62,26 +64,31 @@ func (s *shared) takeText(owner string, known *shared) error {
 		}
 		return names
 	}
-	if known != nil && bytes.Equal(s.text, known.text) {
-		s.texts, s.first, s.base = known.texts, known.first, known.base
-		return nil
-	}
-	if known != nil {
-		patch, ok, err := oscar.MakePatch(known.base, s.text)
+	var on *shared
+	var shortest []byte
+	for _, k := range known {
+		if bytes.Equal(s.text, k.text) {
+			s.texts, s.first, s.base = k.texts, k.first, k.base
+			return nil
+		}
+		patch, ok, err := oscar.MakePatch(k.base, s.text)
 		if err != nil {
 			return err
 		}
-		if ok && len(patch) <= len(s.text)/2 {
-			s.first, s.base = known.first, known.base
-			s.texts = slices.Clone(known.first)
-			if string(patch) != noSecrets {
-				s.texts = append(s.texts, add(patch)...)
-			}
-			return nil
+		if ok && len(patch) <= len(s.text)/2 && (on == nil || len(patch) < len(shortest)) {
+			on, shortest = k, patch
 		}
 	}
-	s.first, s.base = add(s.text), s.text
-	s.texts = s.first
+	if on == nil {
+		s.first, s.base = add(s.text), s.text
+		s.texts = s.first
+		return nil
+	}
+	s.first, s.base = on.first, on.base
+	s.texts = slices.Clone(on.first)
+	if string(shortest) != noSecrets {
+		s.texts = append(s.texts, add(shortest)...)
+	}
 	return nil
 }
 
