@@ -38,15 +38,16 @@ KUBE_STAMP   := k8s.io/component-base/version
 KUBE_LDFLAGS := -s -w -X $(KUBE_STAMP).gitVersion=$(KUBE_VERSION) \
 	-X $(KUBE_STAMP).gitMajor=$(subst v,,$(word 1,$(subst ., ,$(KUBE_VERSION)))) -X $(KUBE_STAMP).gitMinor=$(word 2,$(subst ., ,$(KUBE_VERSION)))
 
-# So is the release before this one, from its commit: 0.1.0.
-PREVIOUS_COMMIT := deeb41f8
-PREVIOUS        := $(BUILD)/tools/previous-$(PREVIOUS_COMMIT)
+# So is the release before this one, from its commit.
+PREVIOUS_VERSION := 0.1.0
+PREVIOUS_COMMIT  := deeb41f8
+PREVIOUS         := $(BUILD)/tools/previous-$(PREVIOUS_COMMIT)
 
 # And so is an OpenID provider, by npm.
 OPENID_VERSION := $(shell awk -F '"' '$$2 == "oidc-provider" { print $$4 }' test/openid/package.json)
 OPENID         := $(BUILD)/tools/openid-$(OPENID_VERSION)
 
-.PHONY: help build images release demo demo-keep test previous kube kube-node e2e-kube node-programs openid lint fuzz bench contract proof proof-ha proof-jobs campaign campaign-coverage browser ui ui-check ui-tools screenshots recording
+.PHONY: help build images release demo demo-keep test previous previous-images kube kube-node e2e-kube node-programs openid lint fuzz bench contract proof proof-ha proof-jobs campaign campaign-coverage browser ui ui-check ui-tools screenshots recording
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,14 +86,15 @@ $(KUBE)/built: tools/kube.mod tools/kube.sum
 kube-node: node-programs ## start a real Kubernetes node in namespaces, run a pod on it (or COMMAND="kubectl get nodes"), end it without a trace; root, Linux
 	@$(BUILD)/kubenode -kube $(KUBE) -node $(NODE) -- $(COMMAND)
 
-e2e-kube: node-programs images ## the charts and images on such a node; E2E_KUBE=auto skips where a machine refuses
+e2e-kube: node-programs images previous-images ## the charts and images on such a node; E2E_KUBE=auto skips where a machine refuses
 	@mkdir -p $(BUILD)/e2ekube
 	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BUILD)/e2ekube/ filippo.io/age/cmd/age-keygen ./cmd/oscarfed ./test/oscarpod ./test/e2ekube/certificates ./test/e2ekube/function
 	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BUILD)/e2ekube/etcd go.etcd.io/etcd/server/v3
 	@helm=$$(tools/tool.sh helm); arch=$$($(GO) env GOARCH); \
 		$(BUILD)/kubenode -kube $(KUBE) -node $(NODE) -image localhost/etcd:test=$(BUILD)/e2ekube/etcd \
 		-image localhost/oscar:test=$(BUILD)/e2ekube/oscarpod -image localhost/function:test=$(BUILD)/e2ekube/function -- \
-		test/e2ekube/run.sh "$(CURDIR)/$(BUILD)/images/oscarfed-$(or $(RELEASE),devel)-linux-$$arch.tar" "$$helm" "$(CURDIR)/$(BUILD)/e2ekube"
+		test/e2ekube/run.sh "$(CURDIR)/$(BUILD)/images/oscarfed-$(or $(RELEASE),devel)-linux-$$arch.tar" "$$helm" "$(CURDIR)/$(BUILD)/e2ekube" \
+		"$(CURDIR)/$(PREVIOUS)/images"
 
 node-programs: kube $(NODE)/built
 	@tools/kubenode.sh
@@ -116,6 +118,21 @@ $(PREVIOUS)/built:
 	@git archive $(PREVIOUS_COMMIT) | tar x -C $(PREVIOUS)/source || { echo "the commit $(PREVIOUS_COMMIT) is not here: clone with the whole history"; exit 1; }
 	cd $(PREVIOUS)/source && CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -o .. ./cmd/oscar-controlplane ./cmd/oscar-syncer
 	@rm -rf $(PREVIOUS)/source
+	@touch $@
+
+# Its images, charts and oscarfed are what an upgrade on a real node begins with. Git is not to name today's commit in them.
+previous-images: $(PREVIOUS)/images/built
+
+$(PREVIOUS)/images/built:
+	@echo "building the images of the release before ($(PREVIOUS_COMMIT)), once"
+	@rm -rf $(@D); mkdir -p $(@D)/source
+	@git archive $(PREVIOUS_COMMIT) | tar x -C $(@D)/source || { echo "the commit $(PREVIOUS_COMMIT) is not here: clone with the whole history"; exit 1; }
+	@$(GO) build -buildvcs=false -o $(@D)/release ./deploy/release
+	@ko=$$(tools/tool.sh ko); export GIT_CEILING_DIRECTORIES="$$(realpath $(@D))"; cd $(@D)/source && \
+		../release -images -ko "$$ko" -out .. -version $(PREVIOUS_VERSION) -arch "$$($(GO) env GOARCH)" && \
+		CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -o .. ./cmd/oscarfed
+	@sed -i 's/^appVersion: .*/appVersion: $(PREVIOUS_VERSION)/' $(@D)/source/deploy/helm/*/Chart.yaml
+	@mkdir $(@D)/deploy; mv $(@D)/source/deploy/helm $(@D)/deploy/; rm -rf $(@D)/source $(@D)/release $(@D)/sbom-*
 	@touch $@
 
 openid: $(OPENID)/built ## install the OpenID provider that tests talk to, and Node.js on Debian as root

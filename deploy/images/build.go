@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,6 +27,8 @@ type Config struct {
 	Release string
 	// Repository is what the images' names begin with.
 	Repository string
+	// Arch is the architecture to build for; empty is all.
+	Arch string
 	// CAFile has the CA certificates that the images trust, PEM.
 	CAFile string
 }
@@ -51,6 +54,9 @@ func Build(ctx context.Context, cfg Config, stdout, stderr io.Writer) error {
 	version := cmp.Or(cfg.Release, devel)
 	if !tag.MatchString(version) {
 		return fmt.Errorf("release %q cannot be the tag of an image", version)
+	}
+	if cfg.Arch != "" && !slices.Contains(architectures(), cfg.Arch) {
+		return fmt.Errorf("there are no images for %q", cfg.Arch)
 	}
 	cas, err := readCAs(cfg.CAFile)
 	if err != nil {
@@ -79,6 +85,9 @@ func Build(ctx context.Context, cfg Config, stdout, stderr io.Writer) error {
 	}
 	defer stop()
 	for _, arch := range architectures() {
+		if cfg.Arch != "" && cfg.Arch != arch {
+			continue
+		}
 		tarball := filepath.Join(cfg.Out, fmt.Sprintf("oscarfed-%s-linux-%s.tar", version, arch))
 		// ko leaves half a file behind when it is stopped.
 		partial := tarball + ".partial"

@@ -41,6 +41,13 @@ func TestImagesAreBuiltOnTheSameNameEachTime(t *testing.T) {
 			t.Errorf("built on %s, and before on %s: ko writes that name into the images, and their digests differ", base, first)
 		}
 	}
+	cfg.Out, cfg.Arch = filepath.Join(dir, "arm"), "arm64"
+	if err := Build(t.Context(), cfg, io.Discard, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if made, err := filepath.Glob(filepath.Join(cfg.Out, "*.tar")); err != nil || len(made) != 1 || filepath.Base(made[0]) != "oscarfed-devel-linux-arm64.tar" {
+		t.Errorf("for one architecture there are %v, %v", made, err)
+	}
 }
 
 func TestOneBuildAtATimeWritesToAFolder(t *testing.T) {

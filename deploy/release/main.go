@@ -23,6 +23,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	only := flags.Bool("images", false, "build the images alone, of the working copy as it is; without -version they are devel")
+	flags.StringVar(&cfg.imagesConfig.Arch, "arch", "", "architecture of the images, amd64 or arm64; none is both")
 	flags.StringVar(&cfg.version, "version", "", "version of the release: v1.2.3 or v1.2.3-rc.1")
 	flags.StringVar(&cfg.out, "out", "build/release", "folder for the release; what is there is replaced")
 	flags.StringVar(&cfg.helm, "helm", "helm", "the program helm")

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# run.sh IMAGES HELM PROGRAMS: the charts on a real node, whose kubectl is in the PATH, in namespaces that enforce the
+# run.sh IMAGES HELM PROGRAMS PREVIOUS: the charts on a real node, whose kubectl is in the PATH, in namespaces that enforce the
 # restricted pod security standard: embedded.sh with an embedded etcd, members.sh with three members, federation.sh with
-# two clusters. E2E_KUBE_PARTS names those to run. Every step has a limit; the first that fails ends the run. PROGRAMS has
-# age-keygen, certificates and oscarfed.
+# two clusters, upgrade.sh from the release before. E2E_KUBE_PARTS names those to run. Every step has a limit; the first
+# that fails ends the run. PROGRAMS has age-keygen, certificates and oscarfed; PREVIOUS has images, charts and oscarfed.
 set -Eeuo pipefail
-images=$1 helm=$2 programs=$3
+images=$1 helm=$2 programs=$3 previous=$4
 here=$(cd "$(dirname "$0")" && pwd)
 charts=$(cd "$here/../../deploy/helm" && pwd)
 limit=300s namespace=default
@@ -105,7 +105,7 @@ YAML
 ctr images import "$images" >/dev/null
 say "images imported"
 
-for part in ${E2E_KUBE_PARTS:-embedded members federation}; do
+for part in ${E2E_KUBE_PARTS:-embedded members federation upgrade}; do
   echo "--- $part"
   # shellcheck source=/dev/null
   . "$here/$part.sh"
