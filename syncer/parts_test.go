@@ -23,7 +23,7 @@ func (r *rig) shareParts(p *replica, key seal.Key) (text string, write func()) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	secret, made, err := parts.Secrets(p.owner, fmt.Appendf(nil, `{"environment":{"secrets":{"KEY":%q}}}`, p.secret))
+	secrets, made, err := parts.Secrets(p.owner, fmt.Appendf(nil, `{"environment":{"secrets":{"KEY":%q}}}`, p.secret))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func (r *rig) shareParts(p *replica, key seal.Key) (text string, write func()) {
 		key = made
 	}
 	spec := record.Spec{V: 1, Changes: json.RawMessage(`{}`), VolumeGoes: true}
-	all := append(parts.Text(p.owner, service), secret)
+	all := append(parts.Text(p.owner, service), secrets...)
 	for _, part := range all {
 		spec.Parts = append(spec.Parts, part.Name)
 	}

@@ -98,6 +98,11 @@ func (c *Controller) DraftChange(ctx context.Context, id Change, p view.MemberRe
 	if err := r.neverConnected(d.Next); err != nil {
 		return d, err
 	}
+	if !id.removes && resolve == nil {
+		if err := r.checkSecrets(d.Next.Members); err != nil {
+			return d, err
+		}
+	}
 	desired, err := c.renderChange(r, d)
 	if err == nil {
 		err = d.checkAdoptions(func(a *adoption) bool {
@@ -188,7 +193,6 @@ func (c *Controller) renderChange(r *Renderer, d *ChangeDraft) (all []gate.Place
 	if err != nil {
 		return nil, err
 	}
-	d.Next.Parts, d.before = r.Parts()
 	for _, one := range made {
 		desired := one.Desired
 		all = append(all, desired)
@@ -214,6 +218,10 @@ func (c *Controller) renderChange(r *Renderer, d *ChangeDraft) (all []gate.Place
 		}
 		d.Added = append(d.Added, desired)
 	}
-	d.definition, err = r.DefinitionRecords()
-	return all, err
+	if d.definition, err = r.DefinitionRecords(); err != nil {
+		return nil, err
+	}
+	names, shared := r.Parts()
+	d.Next.Parts, d.before = names, append(shared, d.before...)
+	return all, nil
 }

@@ -235,6 +235,9 @@ func (c *Controller) draft(r *Renderer, token tokens.Given) (*Draft, error) {
 	if err := r.neverConnected(d.Fed); err != nil {
 		return nil, err
 	}
+	if err := r.checkSecrets(d.Fed.Members); err != nil {
+		return nil, err
+	}
 	all, err := r.Replicas(d.Fed.Members)
 	if err != nil {
 		return nil, err

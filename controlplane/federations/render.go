@@ -50,8 +50,12 @@ type Renderer struct {
 	mayShare   bool
 	readsParts map[string]bool
 	known      []*shared
-	// shared is what the replicas share; nil when each has all of its own.
+	// shared is what the replicas share; nil when each has all of its own. own are parts with
+	// secrets of the submitted service that are sent to no replica.
 	shared *shared
+	own    []parts.Part
+	// large says that no envelope holds the secrets of a replica.
+	large bool
 	// services lists, by cluster, the services that the federation has had there until now,
 	// including deleted ones.
 	services map[string][]string
@@ -93,6 +97,8 @@ func (c *Controller) Renderer(s *oscar.Service, g *topology.Graph, fed record.Fe
 		}
 	})
 	r.template = topology.NewTemplate(s, g, r.origin)
+	_, secrets := r.template.Common()
+	r.large = len(secrets) > maxSecrets
 	return r
 }
 
@@ -193,7 +199,7 @@ func (r *Renderer) replica(i int, m record.Member) (Made, error) {
 func (r *Renderer) fill(spec *record.Spec, i int, mark topology.Mark, what Rendered) (err error) {
 	h := seal.Header{Purpose: PurposeSpec, Cluster: what.At.ClusterID, UID: mark.UID, Generation: mark.Generation}
 	to := []seal.Recipient{r.cp.sealer.Own(), r.recipients[what.At.ClusterID]}
-	if r.shared == nil || !r.readsParts[what.At.ClusterID] {
+	if !r.getsParts(what.At.ClusterID) {
 		if spec.Service, err = what.Public.MarshalJSON(); err != nil {
 			return err
 		}
@@ -206,12 +212,13 @@ func (r *Renderer) fill(spec *record.Spec, i int, mark topology.Mark, what Rende
 	}
 	h.Purpose = parts.PurposeSpec
 	spec.Parts, spec.Changes = r.shared.names(), changes
-	spec.Sealed, err = r.seal(h, secrets, to...)
+	spec.Sealed, err = r.seal(h, r.shared.key, secrets, to...)
 	return err
 }
 
 // DefinitionRecords are the records that the control plane itself keeps of a definition: the
 // public part without secrets, and the secrets sealed to the control plane alone.
+// Parts are to be asked for after it.
 func (r *Renderer) DefinitionRecords() ([]gate.Staged, error) {
 	public, patch := oscar.SplitSecrets(r.service)
 	raw, err := public.MarshalJSON()

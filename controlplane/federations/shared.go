@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/store/parts"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -21,9 +22,10 @@ type shared struct {
 	// change that leaves most of it writes a merge patch on it.
 	texts, first []string
 	text, base   []byte
-	// secret names the part with the secrets, which key opens; empty for none.
-	secret, key string
-	secrets     []byte
+	// sealed name the parts with the secrets, which key opens; empty for none.
+	sealed  []string
+	key     string
+	secrets []byte
 	// write has the parts that are not in the store yet.
 	write []parts.Part
 }
@@ -38,18 +40,17 @@ func share(text, secrets []byte, owner string, known []*shared) (*shared, error)
 	if err := out.takeText(owner, known); err != nil {
 		return nil, err
 	}
-	same := func(k *shared) bool { return k.secret != "" && bytes.Equal(secrets, k.secrets) }
+	same := func(k *shared) bool { return len(k.sealed) > 0 && bytes.Equal(secrets, k.secrets) }
 	switch at := slices.IndexFunc(known, same); {
 	case string(secrets) == noSecrets:
 	case at >= 0:
-		out.secret, out.key = known[at].secret, known[at].key
+		out.sealed, out.key = known[at].sealed, known[at].key
 	default:
-		part, key, err := parts.Secrets(owner, secrets)
+		made, key, err := parts.Secrets(owner, secrets)
 		if err != nil {
 			return nil, fmt.Errorf("seal the secrets of the replicas: %w", err)
 		}
-		out.secret, out.key = part.Name, key.Secret()
-		out.write = append(out.write, part)
+		out.sealed, out.key, out.write = namesOf(made), key.Secret(), append(out.write, made...)
 	}
 	return out, nil
 }
@@ -57,12 +58,10 @@ func share(text, secrets []byte, owner string, known []*shared) (*shared, error)
 // takeText finds or makes the parts of the text: those of a generation with the same one, or the
 // shortest merge patch on what one begins with, or the text itself.
 func (s *shared) takeText(owner string, known []*shared) error {
-	add := func(text []byte) (names []string) {
-		for _, p := range parts.Text(owner, text) {
-			names = append(names, p.Name)
-			s.write = append(s.write, p)
-		}
-		return names
+	add := func(text []byte) []string {
+		made := parts.Text(owner, text)
+		s.write = append(s.write, made...)
+		return namesOf(made)
 	}
 	var on *shared
 	var shortest []byte
@@ -97,26 +96,19 @@ func (s *shared) names() []string {
 	if s == nil {
 		return nil
 	}
-	if s.secret == "" {
-		return s.texts
-	}
-	return append(slices.Clone(s.texts), s.secret)
+	return slices.Concat(s.texts, s.sealed)
 }
 
-// staged are the parts that are to be written before a record names them.
-func (s *shared) staged(federation string) (out []gate.Staged) {
-	if s == nil {
-		return nil
+func namesOf(of []parts.Part) (names []string) {
+	for _, p := range of {
+		names = append(names, p.Name)
 	}
-	for _, p := range s.write {
-		out = append(out, gate.Staged{Key: record.PartKey(federation, p.Name), Rec: p.Rec})
-	}
-	return out
+	return names
 }
 
-// seal is the envelope beside the parts, around the secrets of one record that differ.
-func (r *Renderer) seal(h seal.Header, changes json.RawMessage, recipients ...seal.Recipient) (string, error) {
-	payload, err := record.Encode(record.SealedChanges{Key: r.shared.key, Changes: changes})
+// seal is the envelope beside parts, around their key and the secrets of one record that differ.
+func (r *Renderer) seal(h seal.Header, key string, changes json.RawMessage, recipients ...seal.Recipient) (string, error) {
+	payload, err := record.Encode(record.SealedChanges{Key: key, Changes: changes})
 	if err != nil {
 		return "", err
 	}
@@ -128,10 +120,16 @@ func (r *Renderer) seal(h seal.Header, changes json.RawMessage, recipients ...se
 // syncer a read before its vote, and a name of 64 bytes and more in every record.
 const wholeUpTo = 1600
 
+// getsParts says whether a replica there is sent what it shares in parts: its syncer reads them, or
+// there is no other way.
+func (r *Renderer) getsParts(cluster string) bool {
+	return r.shared != nil && (r.readsParts[cluster] || r.large)
+}
+
 // share makes what the replicas share, when every instance and a syncer among them reads parts,
 // and when it is large.
 func (r *Renderer) share() error {
-	if !r.mayShare || len(r.readsParts) == 0 {
+	if !r.mayShare || len(r.readsParts) == 0 && !r.large {
 		return nil
 	}
 	service, secrets := r.template.Common()
@@ -146,10 +144,40 @@ func (r *Renderer) share() error {
 	return err
 }
 
+// checkSecrets refuses secrets that only parts hold while a syncer that is connected reads none. One
+// that is away is sent parts.
+func (r *Renderer) checkSecrets(members []record.Member) error {
+	if !r.large {
+		return nil
+	}
+	refuse := func(why string) error {
+		return &fault.Error{Code: fault.CodeTooLarge, Message: fmt.Sprintf("nothing was changed: the secrets have more than %d bytes, and %s", maxSecrets, why)}
+	}
+	if !r.mayShare {
+		return refuse("so many are written once the upgrade is finished (oscarfed finish-upgrade)")
+	}
+	for _, m := range members {
+		if m.Replica() && r.alive[m.ClusterID] && !r.readsParts[m.ClusterID] {
+			return refuse(fmt.Sprintf("the syncer of cluster %q does not read so many: it is of an older version, or its etcd has no gateway", m.ClusterID))
+		}
+	}
+	return nil
+}
+
+// maxSecrets is how many bytes of secrets an envelope holds beside the token of a replica, or a key.
+const maxSecrets = seal.MaxPayload - 200
+
 // Parts are the names of the parts that the rendered records name, and those that are to be
 // written before them.
 func (r *Renderer) Parts() (names []string, staged []gate.Staged) {
-	return r.shared.names(), r.shared.staged(r.fed.UID)
+	write := r.own
+	if r.shared != nil {
+		write = append(slices.Clone(r.shared.write), r.own...)
+	}
+	for _, p := range write {
+		staged = append(staged, gate.Staged{Key: record.PartKey(r.fed.UID, p.Name), Rec: p.Rec})
+	}
+	return append(r.shared.names(), namesOf(r.own)...), staged
 }
 
 // history is the service as it was submitted, in place of the whole by what differs where the
@@ -169,23 +197,36 @@ func (r *Renderer) history(h *record.History, raw []byte) error {
 	return nil
 }
 
-// secrets are those of the submitted service, sealed to the control plane alone.
+// secrets are those of the submitted service, sealed to the control plane alone: what differs from
+// those that its replicas share or, when no envelope holds that, all in parts of their own.
 func (r *Renderer) secrets(patch []byte) (record.Secrets, error) {
 	out := record.Secrets{V: record.Version, Owner: r.fed.Owner, Generation: r.fed.Generation}
 	h := seal.Header{Purpose: purposeDefinition, UID: r.fed.UID, Generation: r.fed.Generation}
-	var err error
-	if r.shared != nil && r.shared.secret != "" {
-		changes, ok, err := oscar.MakePatch(r.shared.secrets, patch)
+	changes, key := json.RawMessage(patch), ""
+	if r.shared != nil && len(r.shared.sealed) > 0 {
+		differ, ok, err := oscar.MakePatch(r.shared.secrets, patch)
 		if err != nil {
 			return out, err
 		}
 		if ok {
-			h.Purpose, out.Part = parts.PurposeDefinition, r.shared.secret
-			out.Sealed, err = r.seal(h, changes, r.cp.sealer.Own())
-			return out, err
+			changes, key, out.Parts = differ, r.shared.key, r.shared.sealed
 		}
 	}
-	out.Sealed, err = r.cp.sealer.Seal(h, patch, r.cp.sealer.Own())
+	if r.mayShare && len(changes) > maxSecrets {
+		own, made, err := parts.Secrets(r.fed.Owner, patch)
+		if err != nil {
+			return out, err
+		}
+		r.own = own
+		changes, key, out.Parts = json.RawMessage(noSecrets), made.Secret(), namesOf(own)
+	}
+	var err error
+	if len(out.Parts) == 0 {
+		out.Sealed, err = r.cp.sealer.Seal(h, patch, r.cp.sealer.Own())
+		return out, err
+	}
+	h.Purpose = parts.PurposeDefinition
+	out.Sealed, err = r.seal(h, key, changes, r.cp.sealer.Own())
 	return out, err
 }
 
@@ -219,7 +260,7 @@ func submitted(ctx context.Context, get parts.Get, federation string, h *record.
 // are entered into known, which may be nil.
 func (c *Controller) openSecrets(ctx context.Context, f *record.Federation, sealed *record.Secrets, known *shared) ([]byte, error) {
 	h := seal.Header{Purpose: purposeDefinition, UID: f.UID, Generation: f.Generation}
-	if sealed.Part == "" {
+	if len(sealed.Parts) == 0 {
 		return c.identity.Open(sealed.Sealed, h, c.cfg.Now())
 	}
 	h.Purpose = parts.PurposeDefinition
@@ -227,24 +268,18 @@ func (c *Controller) openSecrets(ctx context.Context, f *record.Federation, seal
 	if err != nil {
 		return nil, err
 	}
-	common, own, err := c.openShared(ctx, f.UID, sealed.Part, payload)
+	own, err := parts.Changes(payload)
+	if err != nil {
+		return nil, err
+	}
+	common, err := parts.OpenSecrets(ctx, c.store.Get, f.UID, sealed.Parts, own.Key, c.cfg.Now())
 	if err != nil {
 		return nil, err
 	}
 	if known != nil {
-		known.secret, known.key, known.secrets = sealed.Part, own.Key, common
+		known.sealed, known.key, known.secrets = sealed.Parts, own.Key, common
 	}
 	return oscar.MergePatch(common, own.Changes)
-}
-
-// openShared reads what an envelope beside parts holds, and opens the part that it has the key of.
-func (c *Controller) openShared(ctx context.Context, federation, part string, payload []byte) ([]byte, *record.SealedChanges, error) {
-	own, err := parts.Changes(payload)
-	if err != nil {
-		return nil, nil, err
-	}
-	common, err := parts.OpenOne(ctx, c.store.Get, federation, part, own.Key, c.cfg.Now())
-	return common, own, err
 }
 
 // OpenSpec is what a replica's OSCAR is sent, without secrets, and the merge patch with these.

@@ -97,13 +97,12 @@ func (c *Controller) namedParts(ctx context.Context, uid string) (map[string]boo
 	}
 	take := func(kv store.KV) error {
 		var rec struct {
-			Part  string   `json:"part"`
 			Parts []string `json:"parts"`
 		}
 		if err := json.Unmarshal(kv.Value, &rec); err != nil {
 			return &store.CorruptError{Key: kv.Key, Err: err}
 		}
-		for _, name := range append(rec.Parts, rec.Part) {
+		for _, name := range rec.Parts {
 			out[name] = true
 		}
 		return nil

@@ -17,7 +17,8 @@ import (
 
 // Purposes of the envelopes that belong to parts.
 const (
-	// PurposePart is that of a part itself; its uid is the part's name.
+	// PurposePart is that of a part itself; its uid is the part's name. One of several says which
+	// of how many it is (headerOf).
 	PurposePart = "part"
 	// PurposeSpec and PurposeDefinition are those of a spec's and of a generation's SealedChanges.
 	PurposeSpec       = "spec changes"
@@ -46,13 +47,24 @@ type Set struct {
 	// parts that are the service.
 	Texts [][]byte
 	First []string
-	// Secret names the part with the secrets; empty when there is none.
-	Secret string
-	sealed string
+	// Secrets name the parts with the secrets, in their order; empty when there are none.
+	Secrets []string
+	sealed  []string
 }
 
-// Read reads the parts that a record of a federation names.
+// Read reads the parts that a record of a federation names: a text, and perhaps secrets.
 func Read(ctx context.Context, get Get, federation string, names []string) (*Set, error) {
+	out, err := read(ctx, get, federation, names)
+	if err == nil && len(out.Texts) == 0 {
+		return nil, errNoText
+	}
+	return out, err
+}
+
+// errNoText says that parts are none of a text, or not all.
+var errNoText = fmt.Errorf("%w: they are no whole text", ErrUnusable)
+
+func read(ctx context.Context, get Get, federation string, names []string) (*Set, error) {
 	if len(names) > maxParts {
 		return nil, fmt.Errorf("%w: there are %d, at most %d are possible", ErrUnusable, len(names), maxParts)
 	}
@@ -75,7 +87,7 @@ func Read(ctx context.Context, get Get, federation string, names []string) (*Set
 		}
 		switch {
 		case part.Sealed != "":
-			out.Secret, out.sealed = name, part.Sealed
+			out.Secrets, out.sealed = append(out.Secrets, name), append(out.sealed, part.Sealed)
 			continue
 		case part.Piece != "":
 			piece, open = append(piece, part.Piece...), append(open, name)
@@ -91,22 +103,40 @@ func Read(ctx context.Context, get Get, federation string, names []string) (*Set
 		out.Texts = append(out.Texts, piece)
 		piece, open = nil, nil
 	}
-	if len(out.Texts) == 0 || len(open) > 0 {
-		return nil, fmt.Errorf("%w: they are no whole text", ErrUnusable)
+	if len(open) > 0 {
+		return nil, errNoText
 	}
 	return out, nil
 }
 
-// Open is the merge patch with the secrets that the records share, by the key of their part.
+// Open is the merge patch with the secrets that the records share, by the key of their parts.
 func (s *Set) Open(key string, now time.Time) ([]byte, error) {
-	if s.Secret == "" {
-		return []byte("{}"), nil
+	if len(s.Secrets) == 0 {
+		return []byte(noSecrets), nil
 	}
 	k, err := seal.ParseKey(key)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
-	return k.Open(s.sealed, seal.Header{Purpose: PurposePart, UID: s.Secret}, now)
+	var out []byte
+	for i, name := range s.Secrets {
+		piece, err := k.Open(s.sealed[i], headerOf(name, i, len(s.Secrets)), now)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, piece...)
+	}
+	return out, nil
+}
+
+// headerOf is that of the envelope of one of so many parts with secrets: none can be left out, and
+// none can stand in the place of another.
+func headerOf(name string, i, of int) seal.Header {
+	h := seal.Header{Purpose: PurposePart, UID: name}
+	if of > 1 {
+		h.Purpose = fmt.Sprintf("%s %d of %d", PurposePart, i+1, of)
+	}
+	return h
 }
 
 // Changes reads what an envelope beside parts holds.
@@ -138,20 +168,16 @@ func (s *Set) Spec(changes, payload []byte, now time.Time) (service, secrets []b
 	return service, secrets, nil
 }
 
-// OpenOne reads and opens one part with secrets.
-func OpenOne(ctx context.Context, get Get, federation, name, key string, now time.Time) ([]byte, error) {
-	if !record.IsPartName(name) {
-		return nil, fmt.Errorf("%w: %q is no name of a part", ErrUnusable, name)
-	}
-	kv, err := get(ctx, record.PartKey(federation, name))
-	if err != nil {
-		return nil, fmt.Errorf("part: %w", err)
-	}
-	part, err := store.Decode[record.Part](kv)
+// OpenSecrets reads and opens parts with secrets alone.
+func OpenSecrets(ctx context.Context, get Get, federation string, names []string, key string, now time.Time) ([]byte, error) {
+	set, err := read(ctx, get, federation, names)
 	if err != nil {
 		return nil, err
 	}
-	return (&Set{Secret: name, sealed: part.Sealed}).Open(key, now)
+	if len(set.Texts) > 0 || len(set.Secrets) == 0 {
+		return nil, fmt.Errorf("%w: they are no secrets alone", ErrUnusable)
+	}
+	return set.Open(key, now)
 }
 
 // Part is a part that is to be written.
@@ -181,9 +207,20 @@ func Text(owner string, text []byte) []Part {
 	return out
 }
 
-// Secrets makes the part of a merge patch with secrets, and the key that opens it.
-func Secrets(owner string, patch []byte) (Part, seal.Key, error) {
-	name, key := record.NewPartName(), seal.NewKey()
-	sealed, err := key.Seal(seal.Header{Purpose: PurposePart, UID: name}, patch)
-	return Part{Name: name, Rec: record.Part{V: record.Version, Owner: owner, Sealed: sealed}}, key, err
+// noSecrets is the merge patch of a definition without secrets.
+const noSecrets = "{}"
+
+// Secrets makes the parts of a merge patch with secrets, and the key that opens them.
+func Secrets(owner string, patch []byte) ([]Part, seal.Key, error) {
+	var out []Part
+	key, pieces := seal.NewKey(), slices.Collect(slices.Chunk(patch, seal.MaxPayload))
+	for i, piece := range pieces {
+		name := record.NewPartName()
+		sealed, err := key.Seal(headerOf(name, i, len(pieces)), piece)
+		if err != nil {
+			return nil, key, err
+		}
+		out = append(out, Part{Name: name, Rec: record.Part{V: record.Version, Owner: owner, Sealed: sealed}})
+	}
+	return out, key, nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,9 +39,11 @@ func (s shelf) get(_ context.Context, key string) (store.KV, error) {
 }
 
 func TestPartsAreReadAsTheyWereWritten(t *testing.T) {
-	for name, script := range map[string]string{
-		"small": "#!/bin/sh\n", "large": strings.Repeat("x", 1<<20), "doubled": strings.Repeat("\"\\\n", 600<<10), "wide": strings.Repeat("€\u2028", 300<<10),
+	for name, tc := range map[string]struct{ script, secret string }{
+		"small": {"#!/bin/sh\n", "hunter2"}, "large": {strings.Repeat("x", 1<<20), strings.Repeat("s", 1<<20)},
+		"doubled": {strings.Repeat("\"\\\n", 600<<10), strings.Repeat("s", seal.MaxPayload-9)}, "wide": {strings.Repeat("€\u2028", 300<<10), "€"},
 	} {
+		script, patch := tc.script, fmt.Sprintf(`{"pw":%q}`, tc.secret)
 		t.Run(name, func(t *testing.T) {
 			text, err := record.Encode(map[string]string{"script": script})
 			if err != nil {
@@ -53,14 +57,20 @@ func TestPartsAreReadAsTheyWereWritten(t *testing.T) {
 					t.Errorf("a part has %d bytes, error %v", len(value), err)
 				}
 			}
-			secret, key, err := parts.Secrets("ann", []byte(`{"pw":"hunter2"}`))
-			if err != nil {
-				t.Fatal(err)
+			secrets, key, err := parts.Secrets("ann", []byte(patch))
+			if want := (len(patch) + seal.MaxPayload - 1) / seal.MaxPayload; err != nil || len(secrets) != want {
+				t.Fatalf("%d parts with secrets, not %d, error %v", len(secrets), want, err)
+			}
+			for _, p := range secrets {
+				if value, err := record.Encode(p.Rec); err != nil || len(value) > 800_000 {
+					t.Errorf("a part with secrets has %d bytes, error %v", len(value), err)
+				}
 			}
 			names := s.put(of...)
 			first := len(names)
 			names = append(names, s.put(parts.Text("ann", []byte(`{"memory":"1Gi"}`))...)...)
-			names = append(names, s.put(secret)...)
+			sealed := s.put(secrets...)
+			names = append(names, sealed...)
 			got, err := parts.Read(t.Context(), s.get, federation, names)
 			if err != nil {
 				t.Fatal(err)
@@ -68,12 +78,18 @@ func TestPartsAreReadAsTheyWereWritten(t *testing.T) {
 			if len(got.Texts) != 2 || string(got.Texts[0]) != string(text) || string(got.Texts[1]) != `{"memory":"1Gi"}` {
 				t.Errorf("%d texts, or others", len(got.Texts))
 			}
-			if len(got.First) != first || got.First[0] != names[0] || got.Secret != secret.Name {
-				t.Errorf("the first text is %q, the secrets %q", got.First, got.Secret)
+			if len(got.First) != first || got.First[0] != names[0] || !slices.Equal(got.Secrets, sealed) {
+				t.Errorf("the first text is %q, the secrets %q", got.First, got.Secrets)
 			}
-			patch, err := got.Open(key.Secret(), time.Now())
-			if err != nil || string(patch) != `{"pw":"hunter2"}` {
-				t.Errorf("%q, %v", patch, err)
+			opened, err := got.Open(key.Secret(), time.Now())
+			if err != nil || string(opened) != patch {
+				t.Errorf("%d bytes of secrets, %v", len(opened), err)
+			}
+			if opened, err = parts.OpenSecrets(t.Context(), s.get, federation, sealed, key.Secret(), time.Now()); err != nil || string(opened) != patch {
+				t.Errorf("%d bytes of secrets alone, %v", len(opened), err)
+			}
+			if _, err := parts.OpenSecrets(t.Context(), s.get, federation, names, key.Secret(), time.Now()); !errors.Is(err, parts.ErrUnusable) {
+				t.Errorf("a text is taken for secrets: %v", err)
 			}
 			if _, err := got.Open(seal.NewKey().Secret(), time.Now()); !errors.Is(err, seal.ErrUndecryptable) {
 				t.Errorf("another key opens it: %v", err)
@@ -122,20 +138,26 @@ func TestPartsThatAreNone(t *testing.T) {
 	}
 }
 
-// A sealed part that is put in the place of another is not taken for it.
+// A sealed part that is put in the place of another is not taken for it, and none can be left out.
 func TestSecretsOfAnotherPartAreRefused(t *testing.T) {
 	s := shelf{}
-	names := s.put(parts.Text("", []byte(`{}`))...)
-	one, key, err := parts.Secrets("", []byte(`{"pw":"old"}`))
-	if err != nil {
-		t.Fatal(err)
+	text := s.put(parts.Text("", []byte(`{}`))...)
+	made, key, err := parts.Secrets("", []byte(`{"pw":"`+strings.Repeat("s", seal.MaxPayload)+`"}`))
+	if err != nil || len(made) != 2 {
+		t.Fatal(len(made), err)
 	}
-	one.Name = record.NewPartName()
-	set, err := parts.Read(t.Context(), s.get, federation, append(names, s.put(one)...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := set.Open(key.Secret(), time.Now()); !errors.Is(err, seal.ErrMismatch) {
-		t.Errorf("%v", err)
+	sealed := s.put(made...)
+	renamed := parts.Part{Name: record.NewPartName(), Rec: made[0].Rec}
+	for name, names := range map[string][]string{
+		"another name": {s.put(renamed)[0], sealed[1]}, "one is missing": sealed[:1], "the first is missing": sealed[1:],
+		"exchanged": {sealed[1], sealed[0]}, "twice": {sealed[0], sealed[1], sealed[1]},
+	} {
+		set, err := parts.Read(t.Context(), s.get, federation, append(slices.Clone(text), names...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := set.Open(key.Secret(), time.Now()); !errors.Is(err, seal.ErrMismatch) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -147,8 +147,8 @@ type Secrets struct {
 	Owner      string `json:"owner,omitempty"`
 	Generation int64  `json:"generation"`
 	Sealed     string `json:"sealed"`
-	// Part names the part whose secrets the envelope changes: it holds a SealedChanges then.
-	Part string `json:"part,omitempty"`
+	// Parts name the parts whose secrets the envelope changes: it holds a SealedChanges then.
+	Parts []string `json:"parts,omitempty"`
 }
 
 // Coordinator is the member that the service was submitted for.

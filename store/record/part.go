@@ -45,14 +45,14 @@ type Part struct {
 	// next part goes on with it.
 	Piece string `json:"piece,omitempty"`
 	More  bool   `json:"more,omitempty"`
-	// Sealed is an age envelope around a merge patch with the secrets, sealed to a key that
-	// is this part's alone.
+	// Sealed is an age envelope around a merge patch with the secrets, or around a piece of one
+	// that is too large for an envelope, sealed to a key that is that of these parts alone.
 	Sealed string `json:"sealed,omitempty"`
 }
 
 // SealedChanges is what an envelope beside parts holds.
 type SealedChanges struct {
-	// Key opens the part with the secrets; empty when there is none.
+	// Key opens the parts with the secrets; empty when there are none.
 	Key string `json:"key,omitempty"`
 	// Changes is a merge patch on these secrets.
 	Changes json.RawMessage `json:"changes"`

@@ -248,12 +248,12 @@ func partsOf(t *testing.T, id *seal.Identity, key seal.Key, own string) (*record
 	t.Helper()
 	written := map[string]record.Part{}
 	spec := &record.Spec{Changes: json.RawMessage(`{"name":"s","memory":null}`)}
-	secret, made, err := parts.Secrets("", []byte(`{"environment":{"secrets":{"K":"secret-value"}}}`))
+	secrets, made, err := parts.Secrets("", []byte(`{"environment":{"secrets":{"K":"secret-value"}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	texts := append(parts.Text("", []byte(`{"name":"common","memory":"1Gi","script":"long"}`)), parts.Text("", []byte(`{"cpu":"2"}`))...)
-	for _, p := range append(texts, secret) {
+	for _, p := range append(texts, secrets...) {
 		written[record.PartKey("fed", p.Name)] = p.Rec
 		spec.Parts = append(spec.Parts, p.Name)
 	}

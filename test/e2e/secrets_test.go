@@ -3,7 +3,9 @@ package e2e_test
 import (
 	"bytes"
 	_ "embed"
+	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -81,6 +83,33 @@ func TestSecretsAreNowhereToBeRead(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestManySecretsReachEveryCluster: more than an envelope holds, through the etcd and the sockets that ship.
+func TestManySecretsReachEveryCluster(t *testing.T) {
+	w := newWorld(t, func(o *world.Options) {
+		o.Wire, o.Guarded, o.Secrets = nil, true, []string{"canary-environment-secret", "canary-many-"}
+	})
+	s := world.Service(t, body)
+	for i := range 5 {
+		s.Environment.Secrets[fmt.Sprint("LONG", i)] = strings.Repeat("canary-many-", 8<<10)
+	}
+	s.Secrets = map[string]string{}
+	for i := range 16 {
+		s.Secrets[fmt.Sprint("LONG", i)] = strings.Repeat("canary-many-", 1<<10)
+	}
+	if _, err := w.Client.CreateService(t.Context(), s, client.CreateOptions{Wait: limit}); err != nil {
+		t.Fatal(err)
+	}
+	for i, id := range []string{a, b, c} {
+		v, ok := w.Cluster(id).Sim.Service(names[i])
+		if !ok || !maps.Equal(v.Secrets, s.Environment.Secrets) {
+			t.Errorf("%s got %d secrets", id, len(v.Secrets))
+		}
+	}
+	if _, err := w.Client.DeleteService(t.Context(), names[0], client.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestAnUnsealedSecretIsFound shows that the search above can fail.

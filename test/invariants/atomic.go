@@ -72,8 +72,8 @@ func (c *checker) submittedIsKept(f *record.Federation, generation int64, secret
 		c.violatef(RuleAtomic, key, "the submitted secrets of generation %d are not in the store", generation)
 	case !secrets && e != nil:
 		c.violatef(RuleAtomic, e.kv.Key, "the submitted secrets are kept although federation %s is %s", f.UID, f.Phase)
-	case as[record.Secrets](e) != nil && as[record.Secrets](e).Part != "":
-		c.partsAreThere(f.UID, e.kv.Key, as[record.Secrets](e).Part)
+	case as[record.Secrets](e) != nil:
+		c.partsAreThere(f.UID, e.kv.Key, as[record.Secrets](e).Parts...)
 	}
 	for g := int64(1); g <= generation; g++ {
 		if h := as[record.History](c.now(record.HistoryKey(f.UID, g))); h != nil {
