@@ -2,8 +2,10 @@ package controlplane_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -228,6 +230,63 @@ func TestMembersWithPartsAndWithout(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.eventually(func() bool { return len(w.keys(record.PartsPrefix)) == 0 })
+	})
+}
+
+// A syncer that was put back to a version that reads no parts gets copies of its own, in the same
+// generation. One that reads them again gets parts with the next change.
+func TestASyncerThatReadsPartsNoMoreGetsWholeSpecs(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newSharingWorld(t)
+		w.guard("hunter2-hunter2")
+		body := starOf(5, 20<<10) // svc1 and svc4 are on b
+		if _, err := w.Federations.CreateService(t.Context(), admin, send(t, body)); err != nil {
+			t.Fatal(err)
+		}
+		b := w.clusters["b"]
+		had, script := map[string]any{}, strings.Repeat("x", 20<<10)
+		check := func(memory string, generation int64) {
+			t.Helper()
+			for at, cluster := range map[string]string{"svc0": "a", "svc1": "b", "svc2": "c", "svc4": "b"} {
+				s, patch := w.sent(cluster, at)
+				var secrets any
+				if err := json.Unmarshal([]byte(patch), &secrets); err != nil {
+					t.Fatal(err)
+				}
+				if s.Memory != memory || s.Script != script || s.Name != at || had[at] != nil && !reflect.DeepEqual(had[at], secrets) {
+					t.Errorf("%s is sent as %s with %s, or with other secrets", at, s.Name, s.Memory)
+				}
+				had[at] = secrets
+				if d, _ := w.desired(cluster, at); d.Generation != generation || d.Intent != record.IntentApply {
+					t.Errorf("%s is at generation %d with intent %s", at, d.Generation, d.Intent)
+				}
+			}
+		}
+		whole := func(at string) bool { d, ok := w.desired("b", at); return ok && record.IsWholeSpec(d.Spec) }
+		check("1Gi", 1)
+		b.disconnect()
+		b.parts = false
+		b.connect()
+		w.eventually(func() bool { return whole("svc1") && whole("svc4") })
+		check("1Gi", 1)
+		change := func(memory string) {
+			t.Helper()
+			s := send(t, strings.Replace(body, "1Gi", memory, 1)).Service
+			if _, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: time.Minute}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		change("2Gi")
+		check("2Gi", 2)
+		b.disconnect()
+		b.parts = true
+		b.connect()
+		w.eventually(func() bool { s, err := w.Clusters.Get(t.Context(), admin, "b"); return err == nil && s.Alive })
+		change("3Gi")
+		check("3Gi", 3)
+		if whole("svc1") {
+			t.Error("it reads parts again, and gets none")
+		}
 	})
 }
 

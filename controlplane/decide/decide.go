@@ -250,10 +250,29 @@ func decideReady(s view.Situation) Decision {
 			d.Put = append(d.Put, PlacedAt(r, &rec))
 		}
 	}
-	if len(d.Put) == 0 {
-		return Decision{Again: again}
+	switch r := readsNoParts(s); {
+	case len(d.Put) > 0:
+		return d
+	case r != nil:
+		return Decision{Name: "whole", Whole: r.Desired.UID}
 	}
-	return d
+	return Decision{Again: again}
+}
+
+// readsNoParts is a replica that was sent parts, and whose syncer reads none: it is of an older
+// version than the one before it, or lost its way to them. A change that waits for votes comes
+// first.
+func readsNoParts(s view.Situation) *view.ReplicaState {
+	if len(s.Fed.Parts) == 0 || s.Fed.Change != nil {
+		return nil
+	}
+	for i := range s.Replicas {
+		r := &s.Replicas[i]
+		if r.Desired != nil && !r.Desired.Tombstone() && r.WhyAway() == "" && !r.ReadsParts && !record.IsWholeSpec(r.Desired.Spec) {
+			return r
+		}
+	}
+	return nil
 }
 
 // decideDeleting removes acknowledged tombstones: all at once when every cluster is reachable,

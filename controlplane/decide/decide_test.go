@@ -288,3 +288,31 @@ func TestAChangeThatWaitsForVotesEndsAtItsDeadlineWhoeverElseLeaves(t *testing.T
 		t.Errorf("%+v", d)
 	}
 }
+
+// A replica whose syncer reads no parts, or none any more, gets a spec without them; one that is away
+// does when it is back, and a change comes first.
+func TestPartsThatASyncerDoesNotRead(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		mutate func(s *view.Situation, b *view.ReplicaState)
+		want   string
+	}{
+		"it reads none":               {func(*view.Situation, *view.ReplicaState) {}, "uid-b"},
+		"it is to be created":         {func(_ *view.Situation, b *view.ReplicaState) { b.Desired.Intent = record.IntentPrepare }, "uid-b"},
+		"it reads them":               {func(_ *view.Situation, b *view.ReplicaState) { b.ReadsParts = true }, ""},
+		"it is away":                  {func(_ *view.Situation, b *view.ReplicaState) { b.Alive = false }, ""},
+		"its cluster is paused":       {func(_ *view.Situation, b *view.ReplicaState) { b.Stopped = true }, ""},
+		"it has one without":          {func(_ *view.Situation, b *view.ReplicaState) { b.Desired.Spec = record.WholeSpecName("spec") }, ""},
+		"it is to go":                 {func(_ *view.Situation, b *view.ReplicaState) { b.Desired.Intent = record.IntentDelete }, ""},
+		"the federation has no parts": {func(s *view.Situation, _ *view.ReplicaState) { s.Fed.Parts = nil }, ""},
+		"a change is under way":       {func(s *view.Situation, _ *view.ReplicaState) { s.Fed.Change = &record.Change{Members: s.Fed.Members} }, ""},
+	} {
+		s := fixture(2, record.PhaseReady, record.IntentApply)
+		s.Fed.Parts = []string{"part"}
+		s.Replicas[0].ReadsParts = true
+		tt.mutate(&s, &s.Replicas[1])
+		if d := Decide(s, policy); d.Whole != tt.want || (d.Name == "whole") != (tt.want != "") {
+			t.Errorf("%s: step %q for %q, want %q", name, d.Name, d.Whole, tt.want)
+		}
+	}
+}

@@ -40,6 +40,9 @@ type Decision struct {
 	// Leave is a cluster that the federation is rendered without; the rest of the decision
 	// follows from that.
 	Leave string
+	// Whole is the uid of a replica that is to get a spec without parts; the rest of the decision
+	// follows from that.
+	Whole string
 	// Fence, when set, is the revision of the fence before the records of this decision were
 	// staged.
 	Fence int64

@@ -38,14 +38,12 @@ func (c *Controller) reconcile(ctx context.Context, uid string) (time.Duration, 
 		}
 		return max(again.Sub(c.cfg.Now()), 10*time.Millisecond), nil
 	}
-	var fence int64
-	if cluster := taken[0].next.Leave; cluster != "" {
-		next, err := c.leaveCluster(ctx, all[own].sit, all[own].rev, cluster)
-		if err != nil {
-			return 0, err
-		}
-		all[own].next, fence = next, next.Fence
-		taken = all.taken()
+	fence, err := c.complete(ctx, &all[own])
+	if err != nil {
+		return 0, err
+	}
+	if taken = all.taken(); len(taken) == 0 {
+		return 0, nil
 	}
 	c.gate.Fail("before_" + taken[0].next.Name)
 	ctx, end := c.cfg.Tracer.Continue(ctx, taken[0].sit.Fed.RequestID, "federation "+taken[0].next.Name, attribute.String("federation", taken[0].sit.Fed.UID))
@@ -61,6 +59,21 @@ func (c *Controller) reconcile(ctx context.Context, uid string) (time.Duration, 
 			"step", s.next.Name, "revision", rev, "request_id", s.sit.Fed.RequestID, "detail", detailOf(s.next))
 	}
 	return 0, c.state.Wait(ctx, rev)
+}
+
+// complete makes what a decision only names, and returns the fence before that was staged.
+func (c *Controller) complete(ctx context.Context, s *step) (fence int64, err error) {
+	next := s.next
+	switch {
+	case next.Leave != "":
+		next, err = c.leaveCluster(ctx, s.sit, s.rev, next.Leave)
+	case next.Whole != "":
+		next, err = c.makeWhole(ctx, s.sit, next.Whole)
+	default:
+		return 0, nil
+	}
+	s.next = next
+	return next.Fence, err
 }
 
 // commitSteps writes steps in one transaction. With a fence, no cluster may have changed since.

@@ -174,6 +174,9 @@ func (r *Renderer) replica(i int, m record.Member) (Made, error) {
 		return Made{}, fmt.Errorf("render %s/%s: %w", m.ClusterID, m.ServiceName, err)
 	}
 	name := r.Name(m.ServiceName, m.UID)
+	if r.shared != nil && !r.getsParts(m.ClusterID) {
+		name = record.WholeSpecName(name)
+	}
 	what := Rendered{At: m, Public: public, Patch: patch, Sees: view.Sees(r.graph, i), Origin: r.originOf(i)}
 	what.Left, what.leftBy = r.left(m, public)
 	spec := record.Spec{V: record.Version, Owner: r.fed.Owner, Left: what.Left, LeftBy: what.leftBy, Origin: what.Origin, VolumeGoes: topology.VolumeGoes(r.service)}

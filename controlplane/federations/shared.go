@@ -167,8 +167,8 @@ func (r *Renderer) checkSecrets(members []record.Member) error {
 // maxSecrets is how many bytes of secrets an envelope holds beside the token of a replica, or a key.
 const maxSecrets = seal.MaxPayload - 200
 
-// Parts are the names of the parts that the rendered records name, and those that are to be
-// written before them.
+// Parts are the names of the parts that the replicas share, and all that are to be written before
+// the records that name them.
 func (r *Renderer) Parts() (names []string, staged []gate.Staged) {
 	write := r.own
 	if r.shared != nil {
@@ -177,7 +177,7 @@ func (r *Renderer) Parts() (names []string, staged []gate.Staged) {
 	for _, p := range write {
 		staged = append(staged, gate.Staged{Key: record.PartKey(r.fed.UID, p.Name), Rec: p.Rec})
 	}
-	return append(r.shared.names(), namesOf(r.own)...), staged
+	return r.shared.names(), staged
 }
 
 // history is the service as it was submitted, in place of the whole by what differs where the

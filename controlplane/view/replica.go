@@ -28,6 +28,8 @@ type ReplicaState struct {
 	ClusterUID string
 	// RunStates says that its syncer stops and starts exposed services.
 	RunStates bool
+	// ReadsParts says that its syncer is connected and reads parts.
+	ReadsParts bool
 	// Abandoned says that its tombstone is left to its cluster alone.
 	Abandoned bool
 }

@@ -78,7 +78,7 @@ func (v *View) BatchOf(first string) []Versioned[record.Federation] {
 // Replica is one member with its desired record and the report of its syncer. index is its
 // index in the list of members, or -1.
 func (v *View) Replica(m record.Member, index int) ReplicaState {
-	r := ReplicaState{At: m, Member: index, Alive: v.Alive(m.ClusterID), Trouble: v.Trouble(m.ClusterID), ClusterUID: v.ClusterUID(m.ClusterID), Compared: v.Compared(m.ClusterID), RunStates: v.setsRunStates(m.ClusterID)}
+	r := ReplicaState{At: m, Member: index, Alive: v.Alive(m.ClusterID), Trouble: v.Trouble(m.ClusterID), ClusterUID: v.ClusterUID(m.ClusterID), Compared: v.Compared(m.ClusterID), RunStates: v.setsRunStates(m.ClusterID), ReadsParts: v.ReadsParts(m.ClusterID)}
 	if c, ok := v.Clusters.m[m.ClusterID]; ok && c.Rec.LastSeen != nil {
 		t := c.Rec.LastSeen.Time
 		r.LastSeen = &t

@@ -114,6 +114,15 @@ func ChangedSpecName(service, uid string, generation int64, attempt string) stri
 	return SpecName(service, uid, generation) + "." + attempt[max(0, len(attempt)-tail):]
 }
 
+// wholeSpec ends the names of specs without parts where others of the federation have some.
+const wholeSpec = ".whole"
+
+// WholeSpecName is the name of such a spec.
+func WholeSpecName(name string) string { return name + wholeSpec }
+
+// IsWholeSpec says whether a name is of such a spec.
+func IsWholeSpec(name string) bool { return strings.HasSuffix(name, wholeSpec) }
+
 // SpecKey is the immutable rendered service that a desired record points to.
 func SpecKey(cluster, specName string) string { return SpecsPrefix(cluster) + specName }
 

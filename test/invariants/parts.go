@@ -3,6 +3,7 @@ package invariants
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/oscarfed/oscarfed/store/record"
@@ -54,19 +55,39 @@ func (c *checker) serviceOf(federation string, spec *record.Spec) (s rendered, w
 	if len(spec.Parts) == 0 {
 		return s, true, json.Unmarshal(spec.Service, &s)
 	}
-	patches, whole := c.patches(federation, spec.Parts)
+	tree, whole := c.treeOf(federation, spec)
 	if !whole {
 		return s, false, nil
 	}
-	var tree, changes any
+	s, err = readRendered(tree)
+	return s, true, err
+}
+
+// treeOf is the service that a spec with parts stands for; whole is false when a part is not there.
+func (c *checker) treeOf(federation string, spec *record.Spec) (tree any, whole bool) {
+	patches, whole := c.patches(federation, spec.Parts)
+	if !whole {
+		return nil, false
+	}
 	for _, patch := range patches {
 		tree = merged(tree, patch)
 	}
+	var changes any
 	if err := json.Unmarshal(spec.Changes, &changes); err == nil {
 		tree = merged(tree, changes)
 	}
-	s, err = readRendered(tree)
-	return s, true, err
+	return tree, true
+}
+
+// madeWhole: a spec without parts took the place of one with parts, and both say the same.
+func (c *checker) madeWhole(cluster string, old, now *record.Desired) bool {
+	from, to := as[record.Spec](c.before(record.SpecKey(cluster, old.Spec))), as[record.Spec](c.now(record.SpecKey(cluster, now.Spec)))
+	if from == nil || to == nil || len(from.Parts) == 0 || len(to.Parts) > 0 {
+		return false
+	}
+	was, whole := c.treeOf(old.Federation, from)
+	var is any
+	return whole && json.Unmarshal(to.Service, &is) == nil && reflect.DeepEqual(was, is)
 }
 
 // patchesOf are the patches that parts of a federation make together.

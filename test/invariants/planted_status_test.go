@@ -184,6 +184,11 @@ func TestPromise10Generations(t *testing.T) {
 			edit(x, f.key(), func(fed *record.Federation) { fed.Detail = "changed" })
 			desired(x, f.at("b"), func(d *record.Desired) { d.Sees = nil })
 		}), "what is desired was changed within generation 1", []invariants.Rule{invariants.RuleGraph}},
+		{"a service changes as it is taken out of parts", func(s *script, f *federation) {
+			f.inParts("b")
+			f.createdStory()
+			s.step("whole", func(x *txn) { f.makeWhole(x, "b", `"0.5Gi"`, `"5Gi"`) })
+		}, "what is desired was changed within generation 1", nil},
 	})
 }
 

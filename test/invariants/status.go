@@ -129,7 +129,7 @@ func (c *checker) generationMoves(ch *change, old, now *record.Desired) {
 	if old == nil || old.UID != now.UID || old.Generation != now.Generation || old.Tombstone() || now.Tombstone() {
 		return
 	}
-	if old.Spec != now.Spec || !slices.Equal(old.Sees, now.Sees) {
+	if old.Spec != now.Spec && !c.madeWhole(ch.ref.Cluster, old, now) || !slices.Equal(old.Sees, now.Sees) {
 		c.violatef(RuleStatus, ch.key, "what is desired was changed within generation %d", now.Generation)
 	}
 }
