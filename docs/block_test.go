@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,14 +20,14 @@ func TestBlocksAreThoseBelowAHeading(t *testing.T) {
 		}
 	}
 	got, err := docs.Blocks("operations.md", "An external etcd")
-	if err != nil || len(got) != 2 || len(below) != 2 || got[0] != below[0] || got[1] != below[1] {
+	if err != nil || len(got) != 3 || !slices.Equal(got, below) {
 		t.Fatalf("%v and %v, %v", got, below, err)
 	}
-	if got[0].Language != "text" || !strings.HasPrefix(got[0].Text, "--quota-backend-bytes ") {
-		t.Errorf("the first block is %+v", got[0])
-	}
-	if got[1].Language != "sh" || !strings.HasSuffix(got[1].Text, "# --dry-run shows what it would do\n") {
+	if got[1].Language != "text" || !strings.HasPrefix(got[1].Text, "--client-cert-auth ") {
 		t.Errorf("the second block is %+v", got[1])
+	}
+	if got[2].Language != "sh" || !strings.HasSuffix(got[2].Text, " --ca-out /etc/oscarfed/etcd-users\n") {
+		t.Errorf("the third block is %+v", got[2])
 	}
 }
 

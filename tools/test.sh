@@ -28,7 +28,8 @@ export GORACE="atexit_sleep_ms=0 ${GORACE:-}"
 # What tests run besides Go is built before the clock of the tests starts.
 for package in "$@"; do
   case $package in
-    ./... | ./deploy*) tools/tool.sh helm >/dev/null && tools/tool.sh promtool >/dev/null ;;
+    ./... | ./deploy*) tools/tool.sh helm >/dev/null && tools/tool.sh promtool >/dev/null ;;&
+    ./... | ./test/... | ./test/runbook*) tools/tool.sh etcdutl >/dev/null ;;
   esac
 done
 
@@ -78,8 +79,9 @@ plain=(
   TestEveryFieldOfADefinitionHasABound                                # api/oscar
   TestAListOfAnySizeNeedsConstantMemory                               # api/server
 )
-# So do all tests of these folders: one federation after another, and etcd's own code.
-for folder in test/faults test/invariants test/model test/restore store/storetest/virtual; do
+# So do all tests of these folders: one federation after another, etcd's own code, and programs that are started for
+# each command.
+for folder in test/faults test/invariants test/model test/restore test/runbook store/storetest/virtual; do
   mapfile -t -O ${#plain[@]} plain < <(grep -hoP '^func \KTest\w+(?=\(t )' $folder/*_test.go)
 done
 names="^($(IFS='|'; echo "${plain[*]}"))\$"

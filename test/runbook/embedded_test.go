@@ -15,19 +15,17 @@ func TestTheProceduresOfAnEmbeddedEtcd(t *testing.T) {
 	s := newSite(t, federation, "oscar-a", "oscar-d", "elsewhere")
 	h, elsewhere := s.hosts[federation], s.hosts["elsewhere"]
 	h.install(s.block(quickstart, byHand, 0))
-	first := s.block(quickstart, byHand, 1)
-	h.profile, _, _ = strings.Cut(first, "oscarfed ")
 	h.start()
-	s.join("a", h.run(first))
+	s.join("a", h.run(s.block(quickstart, byHand, 1)))
 	s.join("d", h.run(s.block(operations, join, 0)))
-	h.apply("changed", "128Mi")
-	h.apply("gone", "128Mi")
+	h.apply("changed", "128Mi", "a", "d")
+	h.apply("gone", "128Mi", "a", "d")
 
 	elsewhere.run(s.block(operations, backup, 0))
 	h.write(work+"/recovery.pub", elsewhere.read(work+"/recovery.pub"), "root")
 	h.run("mkdir /backup\n")
 	h.run(s.block(operations, backup, 1))
-	h.apply("changed", "256Mi")
+	h.apply("changed", "256Mi", "a", "d")
 	h.run("oscarfed delete gone0 --yes\n")
 
 	h.run("systemctl stop oscar-controlplane\nrm -r /var/lib/oscarfed\n")

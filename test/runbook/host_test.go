@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/machines"
 	"github.com/oscarfed/oscarfed/test/process"
 )
@@ -68,11 +69,12 @@ func (h *host) systemctl(verb, name string) error {
 		return fmt.Errorf("unit %s is not there", name)
 	}
 	running := u.child != nil && !u.child.Ended()
-	if verb == "stop" || verb == "restart" {
-		if running {
-			if err := u.child.Stop(); err != nil {
-				return err
-			}
+	if verb != "start" && running {
+		// As for systemd, a program that dies of SIGTERM has stopped: etcd does.
+		_ = syscall.Kill(u.child.Pid(), syscall.SIGTERM)
+		err := await.Try(context.Background(), name+" has stopped", func() (bool, error) { return u.child.Ended(), nil })
+		if err != nil {
+			return err
 		}
 		running = false
 	}
@@ -86,6 +88,13 @@ func (h *host) systemctl(verb, name string) error {
 	var err error
 	u.child, err = process.Run(process.Command{Path: command[0], Args: command[1:], Env: h.environment(), Machine: h.Machine, Log: u.log})
 	return err
+}
+
+// kill ends a service by SIGKILL.
+func (h *host) kill(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.services[name].child.Kill()
 }
 
 func (h *host) environment() []string {
@@ -105,26 +114,35 @@ func (h *host) run(script string) string {
 	return out
 }
 
+// try runs a script, and gives its standard output. The error has all that it wrote.
 func (h *host) try(ctx context.Context, script string) (string, error) {
+	var out await.Output
+	err := h.begin(ctx, script, &out)()
+	return out.String(), err
+}
+
+// begin starts a script. What it gives waits for the end.
+func (h *host) begin(ctx context.Context, script string, out *await.Output) (end func() error) {
 	cmd := exec.CommandContext(ctx, "/bin/bash", "-e", "-o", "pipefail", "-c", "cd "+work+"\n"+h.profile+script)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
+	var errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = out, &errs
 	cmd.Env = append(os.Environ(), h.environment()...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	started, err := h.Take(cmd)
-	if err != nil {
-		return "", err
-	}
-	err = cmd.Start()
-	started()
 	if err == nil {
-		err = cmd.Wait()
+		err = cmd.Start()
+		started()
 	}
-	if err != nil {
-		err = fmt.Errorf("%w\n%s%s", err, out.String(), errs.String())
+	return func() error {
+		if err == nil {
+			err = cmd.Wait()
+		}
+		if err != nil {
+			return fmt.Errorf("%w\n%s%s", err, out.String(), errs.String())
+		}
+		return nil
 	}
-	return out.String(), err
 }
 
 // write puts a file on the machine, for its owner alone.

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 
+	"go.etcd.io/etcd/server/v3/etcdmain"
+
 	"github.com/oscarfed/oscarfed/internal/boot"
 	"github.com/oscarfed/oscarfed/internal/cli"
 	"github.com/oscarfed/oscarfed/test/machines"
@@ -22,6 +24,10 @@ import (
 func programs() map[string]func(args []string) int {
 	return map[string]func(args []string) int{
 		"systemctl": systemctl,
+		"etcd": func([]string) int {
+			etcdmain.Main(os.Args)
+			return 0
+		},
 		"oscarfed": func(args []string) int {
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 			defer stop()

@@ -194,27 +194,28 @@ func (s *site) serve(l net.Listener, handler http.Handler) {
 	s.t.Cleanup(func() { _ = server.Close() })
 }
 
-// definition of a federation on both clusters: NAME0 on the first, NAME1 on the other.
-func definition(name, memory string) string {
-	return fmt.Sprintf(`functions:
+// apply has a federation created or changed: NAME0 on the first of these clusters, NAME1 on the next.
+func (h *host) apply(name, memory string, letters ...string) {
+	h.s.t.Helper()
+	definition := fmt.Sprintf(`functions:
   oscar:
-    - oscar-cluster-a:
-        name: %[1]s0
+    - %s:
+        name: %s0
         image: ghcr.io/grycap/imagemagick
         cpu: "0.1"
-        memory: %[2]s
+        memory: %s
         script: script.sh
         federation:
           topology: mesh
           members:
-            - {type: oscar, cluster_id: oscar-cluster-d, service_name: %[1]s1}
-`, name, memory)
-}
-
-// apply has a federation created or changed.
-func (h *host) apply(name, memory string) {
-	h.s.t.Helper()
-	h.write(work+"/"+name+".yaml", []byte(definition(name, memory)), "root")
+`, cluster(letters[0]), name, memory)
+	for i, letter := range letters[1:] {
+		definition += fmt.Sprintf("            - {type: oscar, cluster_id: %s, service_name: %s%d}\n", cluster(letter), name, i+1)
+	}
+	if len(letters) == 1 {
+		definition, _, _ = strings.Cut(definition, "        federation:")
+	}
+	h.write(work+"/"+name+".yaml", []byte(definition), "root")
 	h.write(work+"/script.sh", []byte("true\n"), "root")
 	h.run("oscarfed apply -f " + name + ".yaml\n")
 }
@@ -245,6 +246,7 @@ const federation = "federation"
 // install makes the control plane a service, as a command of the page starts it.
 func (h *host) install(command string) {
 	h.s.t.Helper()
+	h.profile = "export OSCARFED_ENDPOINT=https://federation.example.org:8443 OSCARFED_PASSWORD_FILE=admin-password\n"
 	certificate := h.s.certificate(fqdn(h.name))
 	h.write(work+"/admin-password", []byte(password), "oscarfed")
 	h.write(work+"/api.crt", certificate, "oscarfed")

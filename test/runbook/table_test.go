@@ -36,7 +36,10 @@ const notRun = ""
 
 // runBy says which test of this package runs a block.
 func runBy() map[place]string {
-	const embedded = "TestTheProceduresOfAnEmbeddedEtcd"
+	const (
+		embedded = "TestTheProceduresOfAnEmbeddedEtcd"
+		members  = "TestTheProceduresOfAnExternalEtcd"
+	)
 	return map[place]string{
 		{quickstart, byHand, 0}: embedded,
 		{quickstart, byHand, 1}: embedded,
@@ -46,15 +49,16 @@ func runBy() map[place]string {
 		{operations, join, 0}:         embedded,
 		{operations, backup, 0}:       embedded,
 		{operations, backup, 1}:       embedded,
-		{operations, backup, 2}:       notRun,
+		{operations, backup, 2}:       members,
 		{operations, restore, 0}:      embedded,
 		{operations, restore, 1}:      notRun,
-		{operations, restore, 2}:      notRun,
+		{operations, restore, 2}:      members,
 		{operations, afterRestore, 0}: embedded,
-		{operations, external, 0}:     notRun,
-		{operations, external, 1}:     notRun,
-		{operations, replaced, 0}:     notRun,
-		{operations, gateway, 0}:      notRun,
+		{operations, external, 0}:     members,
+		{operations, external, 1}:     members,
+		{operations, external, 2}:     members,
+		{operations, replaced, 0}:     members,
+		{operations, gateway, 0}:      members,
 	}
 }
 
