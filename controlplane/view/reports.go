@@ -97,26 +97,34 @@ func boundTexts(name string, v reflect.Value) error {
 // characters become spaces, since one would take six bytes.
 func bounded(text string, n int) string {
 	const more = "..."
-	size, end := 0, 0
-	var out strings.Builder
-	for _, r := range text {
-		switch {
-		case r == '\n', r == '\t', r == '"', r == '\\':
+	size, end, rest := 0, 0, ""
+	for i, r := range text {
+		if size <= n-len(more) {
+			end = i
+		}
+		switch r = printable(r); r {
+		case '\n', '\t', '"', '\\':
 			size += 2
-		case r < ' ', r == 0x7f, r == utf8.RuneError, r == '\u2028', r == '\u2029':
-			r = ' '
-			size++
 		default:
 			size += utf8.RuneLen(r)
 		}
 		if size > n {
-			return out.String()[:end] + more
-		}
-		if out.WriteRune(r); size <= n-len(more) {
-			end = out.Len()
+			text, rest = text[:end], more
+			break
 		}
 	}
-	return out.String()
+	return strings.Map(printable, text) + rest // which copies text only to change it
+}
+
+// printable is the rune, or a space in place of one that JSON writes with six bytes.
+func printable(r rune) rune {
+	switch {
+	case r == '\n', r == '\t':
+		return r
+	case r < ' ', r == 0x7f, r == utf8.RuneError, r == '\u2028', r == '\u2029':
+		return ' '
+	}
+	return r
 }
 
 // sharedSentences is the space in bytes that a federation's record has for the sentences of
