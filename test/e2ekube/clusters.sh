@@ -1,13 +1,13 @@
-# What federation.sh and upgrade.sh begin with: a control plane with TLS, two OSCARs that join, a federation of them, a job.
-# Sourced by them. $tree is where the charts of a release are, and $join its oscarfed, which prints how a cluster joins.
+# What federation.sh, upgrade.sh and external.sh begin with: a control plane with TLS, two OSCARs that join, a federation
+# of them, a job. Sourced by them. $tree is where the charts of a release are, and $join its oscarfed, which prints how a
+# cluster joins.
 
-# controlplane: in the namespace. oscarfed asks it from then on.
+# controlplane [VALUES...]: in the namespace. oscarfed asks it from then on.
 controlplane() {
   local address
-  restricted
   volume "$namespace" 10Gi
   "$helm" upgrade --install "$release" "$tree/deploy/helm/oscarfed" --namespace="$namespace" \
-    --set admin.passwordSecret.name=oscarfed-admin --set api.tlsSecret=api >/dev/null
+    --set admin.passwordSecret.name=oscarfed-admin --set api.tlsSecret=api "$@" >/dev/null
   work=$(mktemp -d)
   address=$(k get service "$name" -o 'jsonpath={.spec.clusterIP}')
   "$programs/certificates" "$work/api" "$name.$namespace.svc" "$address"
@@ -96,7 +96,7 @@ federated() {
   for letter in "$1" "$2"; do joined "$letter"; done
   for letter in "$1" "$2"; do until_shows true oscarfed get cluster "oscar-cluster-$letter" -o 'jsonpath={[0].alive}'; done
   say "two clusters have joined"
-  worker=oscar-cluster-$2
+  coordinator=$1 worker=$2
   cat >"$work/sum.yaml" <<YAML
 functions:
   oscar:
@@ -110,7 +110,7 @@ functions:
           topology: mesh
           delegation: load-based
           members:
-            - {type: oscar, cluster_id: $worker, service_name: sum1}
+            - {type: oscar, cluster_id: oscar-cluster-$2, service_name: sum1}
 YAML
   echo 'true' >"$work/script.sh"
   oscarfed apply -f "$work/sum.yaml" >/dev/null
@@ -127,6 +127,15 @@ summed() {
 }
 # result JOB: it ran on the cluster that has room, and what it wrote is there.
 result() {
-  [ "$(oscarfed job get "$1" -o 'jsonpath={.place.cluster_id}')" = "$worker" ]
+  [ "$(oscarfed job get "$1" -o 'jsonpath={.place.cluster_id}')" = "oscar-cluster-$worker" ]
   oscarfed job logs "$1" | has 'the sum is 6.5'
+}
+# changed: a change of the federation goes through, on both clusters.
+memory=64
+changed() {
+  memory=$((memory + 1))
+  sed -i "s/memory: .*/memory: ${memory}Mi/" "$work/sum.yaml"
+  oscarfed apply -f "$work/sum.yaml" >/dev/null
+  kubectl --namespace="oscar-svc-$coordinator" get configmap sum0 -o yaml | has "${memory}Mi"
+  kubectl --namespace="oscar-svc-$worker" get configmap sum1 -o yaml | has "${memory}Mi"
 }

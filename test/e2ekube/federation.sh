@@ -4,6 +4,7 @@
 # shellcheck source=test/e2ekube/clusters.sh
 . "$here/clusters.sh"
 namespace=federation release=fed name=fed-oscarfed tree=$here/../.. join=$programs/oscarfed
+restricted
 controlplane
 federated a b
 summed

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # run.sh IMAGES HELM PROGRAMS PREVIOUS: the charts on a real node, whose kubectl is in the PATH, in namespaces that enforce the
 # restricted pod security standard: embedded.sh with an embedded etcd, members.sh with three members, federation.sh with
-# two clusters, upgrade.sh from the release before. E2E_KUBE_PARTS names those to run. Every step has a limit; the first
-# that fails ends the run. PROGRAMS has age-keygen, certificates and oscarfed; PREVIOUS has images, charts and oscarfed.
+# two clusters, upgrade.sh from the release before, external.sh with another's etcd and gateways. E2E_KUBE_PARTS names
+# those to run. Every step has a limit; the first that fails ends the run. PROGRAMS has age-keygen, certificates and
+# oscarfed; PREVIOUS has images, charts and oscarfed.
 set -Eeuo pipefail
 images=$1 helm=$2 programs=$3 previous=$4
 here=$(cd "$(dirname "$0")" && pwd)
@@ -105,7 +106,7 @@ YAML
 ctr images import "$images" >/dev/null
 say "images imported"
 
-for part in ${E2E_KUBE_PARTS:-embedded members federation upgrade}; do
+for part in ${E2E_KUBE_PARTS:-embedded members federation upgrade external}; do
   echo "--- $part"
   # shellcheck source=/dev/null
   . "$here/$part.sh"
