@@ -18,6 +18,8 @@ func epochsStep(c *checker) {
 			c.metaMoves(ch, as[record.Meta](ch.old), as[record.Meta](ch.now))
 		case record.KindDesiredCluster:
 			c.clusterIsTold(ch, as[record.DesiredCluster](ch.old), as[record.DesiredCluster](ch.now))
+		case record.KindFederation:
+			c.beginsNow(ch, as[record.Federation](ch.old), as[record.Federation](ch.now))
 		case record.KindDesiredService:
 			c.branches(ch, as[record.Desired](ch.old), as[record.Desired](ch.now))
 		default:
@@ -59,6 +61,14 @@ func (c *checker) clusterIsTold(ch *change, old, now *record.DesiredCluster) {
 	}
 	if now.Epoch != meta.Epoch || now.Word() != meta.Word() {
 		c.violatef(RuleEpochs, ch.key, "it is told epoch %q, present is %q", now.Word(), meta.Word())
+	}
+}
+
+// beginsNow: a federation begins in the present epoch, and one that comes back after a restore in that of its
+// orphans.
+func (c *checker) beginsNow(ch *change, old, now *record.Federation) {
+	if old == nil && now != nil && now.Epoch != c.present() && !c.comesBack(now) {
+		c.violatef(RuleEpochs, ch.key, "it begins in epoch %q, present is %q", now.Epoch, c.present())
 	}
 }
 

@@ -26,6 +26,9 @@ func TestEpochs(t *testing.T) {
 		{"a past that is made up", meta(func(m *record.Meta) { m.Epochs = []string{"e-1"} }), "the past was changed", nil},
 		{"another control plane", meta(func(m *record.Meta) { m.ControlPlane = "x" }), "became x", nil},
 		{"a cluster that is told another epoch", told(func(c *record.DesiredCluster) { c.Epoch, c.RestoredAt = "e7", &at }), `told epoch "e7"`, nil},
+		{"a federation that begins in an epoch that is over", spoil("create", func(x *txn, f *federation) {
+			edit(x, record.FederationKey(f.uid), func(r *record.Federation) { r.Epoch = "e7" })
+		}), `begins in epoch "e7"`, nil},
 		{"a generation of an epoch that is not present", desired(func(d *record.Desired) { d.Advance("e7", 2) }), `of epoch "e7"`, also},
 		{"an epoch that is left without its generation", desired(func(d *record.Desired) { d.Epoch, d.Generation = "e7", 2 }), "does not know any more", also},
 	})
