@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,6 +40,8 @@ type observer struct {
 	gone map[string]time.Time
 	// deadlines are those of federations under way, by key.
 	deadlines map[string][]deadline
+	// epoch is the present one of the store.
+	epoch string
 }
 
 // deadline is one that a control plane must not miss.
@@ -47,6 +50,9 @@ type deadline struct {
 	of    string
 	seen  time.Time
 	after time.Duration
+	// epochs are those of the store in which it decides; nil for all. A creation from before a restore
+	// waits until its clusters have told what stands.
+	epochs []string
 }
 
 func newObserver(w *world.World, c *calm, fail func(string, ...any)) *observer {
@@ -90,6 +96,10 @@ func (o *observer) Changed(kv store.KV, deleted bool) {
 		return
 	}
 	switch ref.Kind {
+	case record.KindMeta:
+		if m, err := store.Decode[record.Meta](kv); err == nil {
+			o.epoch = m.Word()
+		}
 	case record.KindFederation:
 		if f, err := store.Decode[record.Federation](kv); err == nil {
 			o.deadlines[kv.Key] = o.deadlinesOf(f, o.deadlines[kv.Key])
@@ -108,8 +118,8 @@ func (o *observer) Changed(kv store.KV, deleted bool) {
 
 // deadlinesOf are those of a federation; what was known before keeps its time.
 func (o *observer) deadlinesOf(f *record.Federation, was []deadline) (out []deadline) {
-	put := func(of string, from, until record.Time) {
-		d := deadline{of: of, seen: time.Now(), after: until.Sub(from.Time)}
+	put := func(of string, from, until record.Time, epochs ...string) {
+		d := deadline{of: of, seen: time.Now(), after: until.Sub(from.Time), epochs: epochs}
 		for _, w := range was {
 			if w.of == d.of {
 				d.seen = w.seen
@@ -118,7 +128,11 @@ func (o *observer) deadlinesOf(f *record.Federation, was []deadline) (out []dead
 		out = append(out, d)
 	}
 	if f.Deadline != nil && f.Phase.InFlight() && f.Phase != record.PhaseRollingBack {
-		put(fmt.Sprint(f.Phase, " since ", f.ChangedAt), f.ChangedAt, *f.Deadline)
+		epochs := []string{f.Epoch}
+		if f.Phase == record.PhasePreparing {
+			epochs = append(epochs, f.Asked)
+		}
+		put(fmt.Sprint(f.Phase, " since ", f.ChangedAt), f.ChangedAt, *f.Deadline, epochs...)
 	}
 	if c := f.Change; c != nil {
 		put("change "+c.RequestID, c.ProposedAt, c.Deadline)
@@ -141,7 +155,7 @@ func (o *observer) overdue() {
 			if since.After(from) {
 				from = since
 			}
-			if late := time.Since(from) - d.after; late > decideSlack {
+			if late := time.Since(from) - d.after; late > decideSlack && (d.epochs == nil || slices.Contains(d.epochs, o.epoch)) {
 				o.fail("%s is %s, %v after its deadline, and nothing disturbs the control plane", key, d.of, late)
 				delete(o.deadlines, key)
 			}

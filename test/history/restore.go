@@ -244,10 +244,8 @@ func (p *player) witness(name string) string {
 
 // remember gives control planes a place for their witnesses, in a plan with a restore.
 func (p *player) remember() {
-	for _, s := range p.plan.Steps {
-		if s.Fault != nil && s.Fault.Kind == faultRestore {
-			p.witnesses = p.t.TempDir()
-		}
+	if p.plan.Restores() {
+		p.witnesses = p.t.TempDir()
 	}
 }
 
@@ -280,5 +278,6 @@ func (p *player) side(d v1.Difference) string {
 
 // Restores says whether etcd goes back to a backup.
 func (p Plan) Restores() bool {
-	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Fault != nil && s.Fault.Kind == faultRestore })
+	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Fault != nil && s.Fault.Kind == faultRestore }) ||
+		slices.ContainsFunc(p.Trials, func(t Trial) bool { return restoreTrials()[t.What] != nil })
 }

@@ -32,6 +32,18 @@ func (t *trial) refusal() error {
 	return err
 }
 
+// failedTwice has OSCAR refuse two creations. What is kept of both goes when the service is deleted.
+func (t *trial) failedTwice() error {
+	var all error
+	for range 2 {
+		all = errors.Join(all, t.refusal())
+	}
+	t.sim.ClearFaults()
+	_, deleted := t.api.DeleteService(t.ctx, t.name, client.DeleteOptions{})
+	_, err := t.api.Replicas(t.ctx, t.name, "")
+	return errors.Join(all, deleted, refused(err, v1.CodeNotFound))
+}
+
 func (t *trial) silence() error {
 	if err := t.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultHang}); err != nil {
 		return err
@@ -62,32 +74,6 @@ func (t *trial) intent() record.Intent {
 		return ""
 	}
 	return d.Intent
-}
-
-func (t *trial) planeClock() error {
-	return t.wrongClock(hostControlPlane(t.Plane))
-}
-
-// syncerClock has OSCAR away, too, when it is asked to make the service: its syncer tries again until the
-// deadline, which it does not tell by its clock.
-func (t *trial) syncerClock() error {
-	go func() {
-		for began := time.Now(); t.intent() != record.IntentApply && time.Since(began) < 2*trialSoon; {
-			<-time.After(time.Millisecond)
-		}
-		t.cluster.OscarDies()
-		<-time.After(shortLoss)
-		t.cluster.OscarLives()
-	}()
-	return t.wrongClock(t.cluster.Host())
-}
-
-func (t *trial) wrongClock(host string) error {
-	mend := t.player.wrongClock(Fault{On: host, Amount: t.Ahead})
-	<-time.After(sessionOver)
-	err := t.create(trialLate, nil)
-	mend()
-	return err
 }
 
 func (t *trial) bestEffort() error {

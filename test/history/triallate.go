@@ -49,9 +49,24 @@ func (t *trial) afterAll() error {
 		return errors.New("it is created, and OSCAR has not made it")
 	}
 	t.sim.ClearFaults()
+	before, err := t.player.w.Store.Read(t.ctx, record.MetaKey)
+	if err != nil {
+		return err
+	}
 	<-time.After(late)
-	return t.await("it is nowhere", func() bool { return t.everywhere(t.gone) })
+	if err := t.await("it is nowhere", func() bool { return t.everywhere(t.gone) }); err != nil {
+		return err
+	}
+	after, err := t.player.w.Store.Read(t.ctx, record.MetaKey)
+	if n := after.Revision - before.Revision; err == nil && n > fewRevisions {
+		err = fmt.Errorf("that took %d revisions", n)
+	}
+	return err
 }
+
+// fewRevisions are more than it takes to order one service away, and fewer than it takes to do so for as long as
+// its cluster lists it.
+const fewRevisions = 500
 
 // successor ends the syncer that has asked OSCAR for a service, which makes it late, after it was deleted.
 func (t *trial) successor() error {

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -213,7 +214,7 @@ func (p *player) play(from uint64, seeds int, limit time.Duration) catch {
 			return catch{by: trials, histories: 1, said: said}
 		}
 	}
-	if p.meets(history.AllTrials()) {
+	if slices.ContainsFunc(history.AllTrials(), p.meets) {
 		if said, caught := p.fails(trials); caught {
 			return catch{by: trials, histories: 1, said: said}
 		}

@@ -12,8 +12,10 @@ import (
 // The text of each defect is in its file once, and the file is another one with it.
 func TestDefectsCanBePlanted(t *testing.T) {
 	names, scenes := map[string]bool{}, map[string]bool{"": true}
-	for _, trial := range history.AllTrials().Trials {
-		scenes[trial.What] = true
+	for _, plan := range history.AllTrials() {
+		for _, trial := range plan.Trials {
+			scenes[trial.What] = true
+		}
 	}
 	for _, d := range defects() {
 		if names[d.name] {

@@ -184,5 +184,11 @@ func ofFederations() []defect {
 			"if !ok || rev != p.Rev {",
 			"if !ok {",
 		).shows("a pause beside a change loses neither"),
+		one(
+			"a deletion of a failed creation shows one that failed before it",
+			"controlplane/federations/delete.go",
+			"c.forgetFormer(ctx, p.Rec, opts)\n\t\t\treturn &DeleteResult{}, nil",
+			"return &DeleteResult{}, nil",
+		).was("575b4a0").shows("a deletion of a failed creation leaves nothing of those before it"),
 	}
 }

@@ -113,5 +113,41 @@ func ofJobs() []defect {
 			"case !m.doubt && m.outcome == postNo:",
 			"case m.outcome == postNo || m.outcome == postUnknown || m.outcome == postFailed:",
 		).shows("a job that OSCAR makes and answers with an error is started once"),
+		one(
+			"a syncer that stops does not send a job that it has begun",
+			"syncer/jobs/post.go",
+			"if err := j.session.Writable(until); err != nil {\n\t\tj.postpone(a)",
+			"if err := j.session.Writable(until); err != nil || ctx.Err() != nil {\n\t\tj.postpone(a)",
+		).was("892b878").shows("a job of a syncer that stops and starts is started once"),
+		one(
+			"whether a report of a job was written is not known when the syncer stops",
+			"syncer/jobs/report.go",
+			"written, err := j.writeToTheEnd(ctx, s, changes)",
+			"written, err := j.write(ctx, s, changes)",
+		).was("892b878").shows("a job of a syncer that stops and starts is started once"),
+		one(
+			"what a syncer has begun and not sent is taken for sent in its next session",
+			"syncer/jobs/attempt.go",
+			"j.deps.Process.unsent(a.key, a.report, s.epoch)",
+			"j.deps.Process == nil",
+		).was("d30db3b").shows("a job of a syncer that loses its session is started once"),
+		one(
+			"a watch of jobs that broke goes on behind jobs that it has not told",
+			"controlplane/jobs/watch.go",
+			"\t\t\t\tseen--\n",
+			"",
+		).was("1b62f52").shows("a watch of jobs that breaks tells the last state of each"),
+		one(
+			"a submission whose outcome is not known is not sent again",
+			"api/client/do.go",
+			"return brief || e.Err != nil",
+			"return e.Err != nil",
+		).was("ca652a3").shows("a submission whose answers from etcd are lost is told when it is sent again"),
+		one(
+			"a job whose report is taken into its record ends twice",
+			"controlplane/view/changes.go",
+			"from = before.From\n\t} else {\n",
+			"_ = before\n\t\tc.moved = append(c.moved, j.Job)\n\t} else {\n",
+		).was("ef8479e").shows("a job is counted once"),
 	}
 }

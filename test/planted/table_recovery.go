@@ -18,25 +18,25 @@ func ofRecovery() []defect {
 			"controlplane/federations/create.go",
 			"if kv, _ := v.KV(record.FenceKey); kv.ModRevision != drafts[0].Fence {\n\t\t\t\treturn gate.ErrFence\n\t\t\t}\n",
 			"",
-		).in(guests),
+		).in(guests).shows("a cluster that is removed while a creation wants it gets no replica"),
 		one(
 			"an etcd that has gone back is not noticed",
 			"controlplane/recovery/restored.go",
 			"if found.why == \"\" {\n\t\treturn\n\t}",
 			"if found.why == \"\" || r.Restored || !r.Restored {\n\t\treturn\n\t}",
-		).was("87ed586").in(restores),
+		).was("87ed586").in(restores).shows("a change that a restore has lost is kept until a person decides"),
 		one(
 			"requests are answered while it is not known which history the store has",
 			"controlplane/gate/gate.go",
 			"func (g *Gate) Unverified() bool { return g.suspicions.Load() > 0 }",
 			"func (g *Gate) Unverified() bool { return g.suspicions.Load() < 0 }",
-		).was("d0c085e").in(restores),
+		).was("d0c085e").in(restores).shows("a job that was queued at a backup, and has run since, is not started again"),
 		one(
 			"the epoch of a record is not compared",
 			"controlplane/gate/epoch.go",
 			"if meta.Word() != epoch {\n\t\treturn ErrFence\n\t}\n\ttx.Expect(record.MetaKey)",
 			"_ = meta.Word() != epoch",
-		).in(restores),
+		).in(restores).shows("a creation that a restore overtakes is made in the new history"),
 		one(
 			"a service that is ahead of a restored store is changed",
 			"syncer/services/planheld.go",
@@ -48,12 +48,18 @@ func ofRecovery() []defect {
 			"syncer/services/plan.go",
 			"if s.lost() {\n\t\treturn heldMissing()\n\t}\n\tapplied",
 			"applied",
-		).in(restores),
+		).in(restores).shows("a deletion that a restore has lost is not undone until a person decides"),
 		one(
 			"a creation from before a restore goes by its old deadline",
 			"controlplane/decide/decide.go",
 			"if s.Fed.Epoch != s.Epoch {\n\t\tswitch s.Fed.Phase {",
 			"if s.Fed.Epoch == \"never\" {\n\t\tswitch s.Fed.Phase {",
-		).in(restores),
+		).in(restores).shows("a creation that was under way at a backup stands after its restore"),
+		one(
+			"a report of an orphan orders it away again and again",
+			"controlplane/recovery/orphan.go",
+			"return self.OrphansAt != 0 && d.Rev > self.OrphansAt",
+			"return self.OrphansAt < 0 && d.Rev > self.OrphansAt",
+		).was("4c7a6dd").shows("a service that OSCAR makes after its creation was given up goes"),
 	}
 }

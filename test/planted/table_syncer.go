@@ -62,7 +62,7 @@ func ofTheSyncer() []defect {
 			"syncer/config.go",
 			"c.Now = clock.Ordered(c.Now)",
 			"_ = clock.Ordered",
-		).was("94cea89"),
+		).was("94cea89").shows("a creation succeeds beside a syncer whose clock has coarse steps"),
 		one(
 			"a service whose buckets were deleted goes on as ready",
 			"syncer/services/plan.go",

@@ -9,13 +9,22 @@ import (
 )
 
 // Clock is a clock for Options.Now that a test moves. The zero value is on time.
-type Clock struct{ ahead atomic.Int64 }
+type Clock struct{ ahead, step atomic.Int64 }
 
 // Now is the time of the clock.
-func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+func (c *Clock) Now() time.Time {
+	now := time.Now().Add(time.Duration(c.ahead.Load()))
+	if step := c.step.Load(); step > 0 {
+		now = now.Truncate(time.Duration(step))
+	}
+	return now
+}
 
 // Advance moves the clock.
 func (c *Clock) Advance(d time.Duration) { c.ahead.Add(int64(d)) }
+
+// Coarse lets the clock stand between steps of this length; 0 is none.
+func (c *Clock) Coarse(step time.Duration) { c.step.Store(int64(step)) }
 
 // Pass moves the control planes' clocks by advance, and waits until they have agreed that
 // so much time has gone by: first by a little, so that there is a mark after all that was
