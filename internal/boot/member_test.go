@@ -41,7 +41,7 @@ func newMembers(t *testing.T) *etcdMembers {
 	e.cert, e.key = e.authority.Issue("")
 	e.users = filepath.Join(e.dir, "users")
 	for range 6 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := net.Listen("tcp", net.JoinHostPort(e.authority.Address, "0"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Authority signs certificates for a test, for 127.0.0.1.
+// Authority signs certificates for a test, for 127.0.0.1 and an address of its own.
 type Authority struct {
 	t    testing.TB
 	dir  string
@@ -24,12 +24,17 @@ type Authority struct {
 	key  crypto.Signer
 	// CAFile holds the authority's own certificate.
 	CAFile string
+	// Address is a loopback address that no other test has. A port that was free there stays free: connections
+	// begin at 127.0.0.1, and take their ports there.
+	Address string
 }
 
 // NewAuthority makes an authority with files in a temporary folder.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
-	a := &Authority{t: t, dir: t.TempDir()}
+	var own [3]byte
+	_, _ = rand.Read(own[:]) // it never fails
+	a := &Authority{t: t, dir: t.TempDir(), Address: net.IPv4(127, own[0]/2+1, own[1], own[2]/2+1).String()}
 	a.CAFile = filepath.Join(a.dir, "ca.crt")
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true,
@@ -50,7 +55,7 @@ func (a *Authority) Issue(commonName string) (certFile, keyFile string) {
 		Subject:     pkix.Name{CommonName: commonName},
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.ParseIP(a.Address)},
 	}, a.cert, key, a.key, certFile)
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	a.check(err)
