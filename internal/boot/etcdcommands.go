@@ -31,6 +31,7 @@ func etcdCommands() []etcdCommand {
 		{"setup", "Give an external etcd the users and roles that a federation needs, and switch its authentication on. May be repeated.", etcdRun(RunEtcdSetup)},
 		{"replace-member", "Replace a member that lost its data, and wait until the new one runs. May be repeated.", etcdRun(RunEtcdReplaceMember)},
 		{"prepare-member", "Wait until a member can start safely, and write its configuration. The chart runs it before each start.", etcdRun(RunEtcdPrepareMember)},
+		{"restore-member", "Make the data of a member from a backup, or move it aside so that it joins one that was restored.", etcdRun(RunEtcdRestoreMember)},
 		{"root-certificate", "Sign a certificate of etcd's root, for etcdctl.", etcdRun(RunEtcdRootCertificate)},
 	}
 }

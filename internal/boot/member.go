@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"maps"
 	"net"
@@ -44,15 +43,7 @@ func (c EtcdPrepareMember) Validate() error {
 	return errors.Join(when(c.Out == "", "--out must not be empty"), when(c.MemberConfig == "", "--member-config must not be empty"))
 }
 
-// Names in a configuration file of etcd, and of what is made from it.
 const (
-	dataDirKey        = "data-dir"
-	clusterKey        = "initial-cluster"
-	clusterStateKey   = "initial-cluster-state"
-	peerSecurityKey   = "peer-transport-security"
-	clientSecurityKey = "client-transport-security"
-	trustedCAKey      = "trusted-ca-file"
-
 	stateNew, stateExisting = "new", "existing"
 
 	// noDataPath is where a member that waits for its start says that it has no data.
@@ -70,14 +61,12 @@ const (
 
 // member is an etcd member that is about to start.
 type member struct {
-	cfg EtcdPrepareMember
-	// file is etcd's configuration.
-	file map[string]any
-	// peers are the peer URLs of all members, by name.
-	peers map[string]string
-	tls   *tls.Config
-	http  *http.Client
-	log   *slog.Logger
+	memberFile
+
+	cfg  EtcdPrepareMember
+	tls  *tls.Config
+	http *http.Client
+	log  *slog.Logger
 }
 
 // start is with what a member starts.
@@ -90,17 +79,18 @@ type start struct {
 // RunEtcdPrepareMember waits until a member of etcd can be started safely, and writes its
 // configuration. A member that has data starts with it. One without data starts as a member that the
 // others do not know from before: it would have forgotten what it agreed to, and the cluster could lose
-// what was acknowledged. A new cluster is made when all members say that they have no data.
+// what was acknowledged. A new cluster is made when all members say that they have no data; from a backup,
+// when the others say so of the one that was restored.
 func RunEtcdPrepareMember(ctx context.Context, cfg EtcdPrepareMember, log *slog.Logger, _ io.Writer) error {
 	m, err := newMember(cfg, log)
 	if err != nil {
 		return err
 	}
-	has, err := m.hasData()
+	data, err := m.data()
 	if err != nil {
 		return err
 	}
-	if has {
+	if data == ownData {
 		return m.write(start{stateExisting, m.peers}) // etcd goes by its data
 	}
 	how, err := m.wait(ctx)
@@ -110,7 +100,7 @@ func RunEtcdPrepareMember(ctx context.Context, cfg EtcdPrepareMember, log *slog.
 	return m.write(how)
 }
 
-// wait tells the others that there is no data here, until it is known how the member starts.
+// wait tells the others whether there is data here, until it is known how the member starts.
 func (m *member) wait(ctx context.Context) (how start, err error) {
 	end, err := m.serve(ctx)
 	if err != nil {
@@ -153,7 +143,11 @@ func (m *member) serve(ctx context.Context) (end func() error, err error) {
 		listener = tls.NewListener(listener, m.tls)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+noDataPath, func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("GET "+noDataPath, func(w http.ResponseWriter, _ *http.Request) {
+		if data, err := m.data(); err != nil || data != noData {
+			http.Error(w, "it has data", http.StatusNotFound)
+		}
+	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: memberLook, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()
@@ -167,22 +161,11 @@ func (m *member) serve(ctx context.Context) (end func() error, err error) {
 }
 
 func newMember(cfg EtcdPrepareMember, log *slog.Logger) (*member, error) {
-	data, err := readLimited(cfg.MemberConfig, maxConfigFile)
+	file, err := readMemberFile(cfg.MemberConfig, cfg.Name)
 	if err != nil {
-		return nil, fmt.Errorf("etcd's configuration: %w", err)
+		return nil, err
 	}
-	m := &member{cfg: cfg, file: map[string]any{}, peers: map[string]string{}, log: log}
-	if err := yaml.Unmarshal(data, &m.file); err != nil {
-		return nil, fmt.Errorf("etcd's configuration: %w", err)
-	}
-	for one := range strings.SplitSeq(m.text(clusterKey), ",") {
-		if name, url, ok := strings.Cut(one, "="); ok {
-			m.peers[name] = url
-		}
-	}
-	if m.peers[cfg.Name] == "" || m.text(dataDirKey) == "" {
-		return nil, fmt.Errorf("%s: %s does not name the member %q, or there is no %s", cfg.MemberConfig, clusterKey, cfg.Name, dataDirKey)
-	}
+	m := &member{memberFile: file, cfg: cfg, log: log}
 	if m.tls, err = m.peerTLS(); err != nil {
 		return nil, err
 	}
@@ -190,17 +173,9 @@ func newMember(cfg EtcdPrepareMember, log *slog.Logger) (*member, error) {
 	return m, nil
 }
 
-// text is one setting.
-func (m *member) text(key string) string { return setting(m.file, key) }
-
-func setting(of map[string]any, key string) string {
-	s, _ := of[key].(string)
-	return s
-}
-
 // peerTLS is what members prove themselves to each other with; nil without TLS.
 func (m *member) peerTLS() (*tls.Config, error) {
-	security, ok := m.file[peerSecurityKey].(map[string]any)
+	security, ok := m.settings[peerSecurityKey].(map[string]any)
 	if !ok {
 		return nil, nil //nolint:nilnil // there is none
 	}
@@ -217,14 +192,27 @@ func (m *member) peerTLS() (*tls.Config, error) {
 	}, nil
 }
 
-// decide says how the member, which has no data, starts, or why it does not yet.
+// decide says how the member starts, or why it does not yet.
 func (m *member) decide(ctx context.Context) (how *start, reason string) {
+	data, err := m.data() // a restore may have made some
+	if err != nil {
+		return nil, err.Error()
+	}
 	views, others, silent := m.ask(ctx)
-	if len(views) == 0 {
-		if len(silent) == 0 {
-			return &start{stateNew, m.peers}, ""
+	switch {
+	case data == ownData:
+		return &start{stateExisting, m.peers}, ""
+	case data == restoredData && len(views) > 0:
+		return nil, "it was restored from a backup, and another member runs with data of before: restore that one, too"
+	case len(views) == 0 && len(silent) > 0:
+		return nil, "no other member runs, and these do not say that they have no data: " + strings.Join(silent, ", ")
+	case data == restoredData:
+		if err := m.own(); err != nil {
+			return nil, err.Error()
 		}
-		return nil, "it has no data, no other member runs, and these do not say that they have none: " + strings.Join(silent, ", ")
+		return &start{stateExisting, m.peers}, ""
+	case len(views) == 0:
+		return &start{stateNew, m.peers}, ""
 	}
 	self := m.self(views[0])
 	for _, view := range views {
@@ -238,7 +226,7 @@ func (m *member) decide(ctx context.Context) (how *start, reason string) {
 	case self.ID != 0 && len(self.ClientURLs) == 0:
 		return &start{stateNew, m.peers}, "" // the cluster is being made
 	case m.cfg.Authority == "":
-		return nil, "it lost its data: replace it by oscarfed etcd replace-member " + m.cfg.Name
+		return nil, "it lost its data: replace it by oscarfed etcd replace-member " + m.cfg.Name + " --peer-url " + m.peers[m.cfg.Name]
 	}
 	m.log.Warn("the member lost its data and is replaced", "member", m.cfg.Name)
 	if err := m.replace(ctx, others); err != nil {
@@ -255,15 +243,6 @@ func (m *member) self(all []members.Member) members.Member {
 		}
 	}
 	return members.Member{}
-}
-
-// hasData says whether the member has run with this data.
-func (m *member) hasData() (bool, error) {
-	wal, err := os.ReadDir(filepath.Join(m.text(dataDirKey), "member", "wal"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, err
-	}
-	return len(wal) > 0, nil
 }
 
 // ask gives what each other member that runs says of all members, the client URLs of the others, and the
@@ -371,7 +350,7 @@ func (m *member) replace(ctx context.Context, endpoints []string) error {
 
 // write writes the member's configuration, whole or not at all.
 func (m *member) write(how start) error {
-	out := maps.Clone(m.file)
+	out := maps.Clone(m.settings)
 	out["name"] = m.cfg.Name
 	out["advertise-client-urls"] = strings.Join(m.cfg.AdvertiseClient, ",")
 	out["initial-advertise-peer-urls"] = m.peers[m.cfg.Name]
@@ -386,7 +365,7 @@ func (m *member) write(how start) error {
 			}
 			bundle = append(append(bundle, ca...), '\n')
 		}
-		security, _ := m.file[clientSecurityKey].(map[string]any)
+		security, _ := m.settings[clientSecurityKey].(map[string]any)
 		security = maps.Clone(security)
 		if security == nil {
 			security = map[string]any{}

@@ -195,7 +195,7 @@ func TestAMemberThatLostItsDataIsReplaced(t *testing.T) {
 	t.Parallel()
 	e := newMembers(t)
 	authority := []string{"--etcd-authority", e.users}
-	e.waits(0, "these do not say that they have none: etcd-1, etcd-2", authority...) // it never begins alone
+	e.waits(0, "these do not say that they have no data: etcd-1, etcd-2", authority...) // it never begins alone
 	e.starts(authority, 0, 1, 2)
 	if status, out := e.etcd("setup", "--ca-out", e.users); status != exitDone {
 		t.Fatalf("setup: %s", out)

@@ -38,7 +38,7 @@ func (c Restore) Validate() error { return when(c.DataDir == "", "--data-dir mus
 // RunRestore makes the embedded etcd's data from a backup. What comes out has a new
 // epoch before anybody can read it: no syncer takes an old order for a new one. It works in the data
 // directory alone, and can be repeated after any end.
-func RunRestore(ctx context.Context, cfg Restore, log *slog.Logger, out io.Writer) (err error) {
+func RunRestore(ctx context.Context, cfg Restore, log *slog.Logger, out io.Writer) error {
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return fmt.Errorf("the data directory: %w", err)
 	}
@@ -46,43 +46,15 @@ func RunRestore(ctx context.Context, cfg Restore, log *slog.Logger, out io.Write
 	if err != nil {
 		return err
 	}
-	// The restored data may hold users and have authentication enabled: a throw-away authority
-	// lets in root alone.
-	work, err := os.MkdirTemp(cfg.DataDir, ".restore-authority-*")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	authority, err := pki.LoadOrCreate(work, authorityName, time.Now)
-	if err != nil {
-		return err
-	}
-	file := filepath.Join(work, "server.pem")
-	if _, err := authority.Server(pki.ServerConfig{File: file, Hosts: []string{"127.0.0.1"}, Life: rootLife, Logger: slog.New(slog.DiscardHandler)}); err != nil {
-		return err
-	}
-	ca := filepath.Join(work, pki.AuthorityCertFile)
 	dir, aside := filepath.Join(cfg.DataDir, "etcd"), ""
 	if cfg.Replace {
-		aside = dir + ".before-" + time.Now().UTC().Format("20060102T150405.000Z")
+		aside = asideOf(dir, time.Now())
 	}
-	var epoch string
-	restored, err := embedded.Restore(embedded.RestoreConfig{
+	restored, epoch, err := restoreEtcd(ctx, embedded.RestoreConfig{
 		Backup: cfg.File, Dir: dir, Aside: aside, KeepRevisions: cfg.NoBump, Logger: log,
-		CertFile: file, KeyFile: file, CAFile: ca,
-		Prepare: func(endpoint string) error {
-			users := &etcdUsers{authority: authority, caFile: ca, endpoints: []string{endpoint}, log: log}
-			st, err := users.root(ctx)
-			if err != nil {
-				return err
-			}
-			defer closeStore(st, log)
-			if epoch, err = recovery.Renew(ctx, st, filepath.Join(cfg.DataDir, witnessName), time.Now()); err != nil {
-				return err
-			}
-			// What goes with the database is there before it: a restore that was cut off is repeated.
-			return cfg.place(parts, keys, out)
-		},
+	}, filepath.Join(cfg.DataDir, witnessName), func() error {
+		// What goes with the database is there before it: a restore that was cut off is repeated.
+		return cfg.place(parts, keys, out)
 	})
 	if err != nil {
 		return err
@@ -96,6 +68,47 @@ func RunRestore(ctx context.Context, cfg Restore, log *slog.Logger, out io.Write
 	}
 	_, err = fmt.Fprintln(out, "Start the control plane; oscarfed describe then lists what differs on the clusters.")
 	return err
+}
+
+// asideOf is where a database goes that is in the way of a restore.
+func asideOf(dir string, now time.Time) string {
+	return dir + ".before-" + now.UTC().Format("20060102T150405.000Z")
+}
+
+// restoreEtcd makes the data of an etcd from a backup, and gives it a new epoch before anybody else can
+// read it. witness is the file of an instance that used the former store, if there is one; then is done
+// before the data appears.
+func restoreEtcd(ctx context.Context, cfg embedded.RestoreConfig, witness string, then func() error) (out embedded.Restored, epoch string, err error) {
+	// The restored data may hold users and have authentication enabled: a throw-away authority
+	// lets in root alone.
+	work, err := os.MkdirTemp(filepath.Dir(cfg.Dir), ".restore-authority-*")
+	if err != nil {
+		return out, "", err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	authority, err := pki.LoadOrCreate(work, authorityName, time.Now)
+	if err != nil {
+		return out, "", err
+	}
+	file := filepath.Join(work, "server.pem")
+	if _, err := authority.Server(pki.ServerConfig{File: file, Hosts: []string{"127.0.0.1"}, Life: rootLife, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		return out, "", err
+	}
+	cfg.CertFile, cfg.KeyFile, cfg.CAFile = file, file, filepath.Join(work, pki.AuthorityCertFile)
+	cfg.Prepare = func(endpoint string) error {
+		users := &etcdUsers{authority: authority, caFile: cfg.CAFile, endpoints: []string{endpoint}, log: cfg.Logger}
+		st, err := users.root(ctx)
+		if err != nil {
+			return err
+		}
+		defer closeStore(st, cfg.Logger)
+		if epoch, err = recovery.Renew(ctx, st, witness, time.Now()); err != nil {
+			return err
+		}
+		return then()
+	}
+	out, err = embedded.Restore(cfg)
+	return out, epoch, err
 }
 
 // read reads what is in the backup besides the database, and opens its keys.

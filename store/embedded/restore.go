@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
 	"go.uber.org/zap/zapcore"
 
@@ -37,6 +39,10 @@ type RestoreConfig struct {
 	Dir string
 	// Aside, when set, is where Dir is moved when it holds a database. It must not be there.
 	Aside string
+	// Name and PeerURL are of a member that others join; without them the member is alone for ever.
+	Name, PeerURL string
+	// Mark, when set, is the name of an empty file that appears in Dir with the data.
+	Mark string
 	// KeepRevisions lets the store go back to the revisions of the backup. Clients then take new
 	// revisions for those that they have seen; it is for trying what happens after such a restore.
 	KeepRevisions bool
@@ -58,14 +64,17 @@ type Restored struct {
 	Aside bool
 }
 
-// Restore makes the data directory of a member that is alone from a backup. It
+// Restore makes the data directory of the only member of a cluster from a backup. It
 // appears in its place whole or not at all, also when this process dies. A
 // directory that a server runs on is ErrInUse; one that holds a database ErrNotEmpty, without Aside.
 func Restore(cfg RestoreConfig) (out Restored, err error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	release, err := lock(cfg.Dir) // keeps a server out, and a second restore
+	if cfg.Name == "" {
+		cfg.Name, cfg.PeerURL = aloneName, alonePeer
+	}
+	release, err := lockIdle(cfg.Dir) // keeps a server out, and a second restore
 	if err != nil {
 		return out, err
 	}
@@ -90,8 +99,9 @@ func Restore(cfg RestoreConfig) (out Restored, err error) {
 	}
 	made := filepath.Join(work, "etcd")
 	restore := snapshot.RestoreConfig{
-		SnapshotPath: database, Name: aloneName, OutputDataDir: made,
-		PeerURLs: []string{alonePeer}, InitialCluster: aloneName + "=" + alonePeer, InitialClusterToken: "oscarfed-restored",
+		SnapshotPath: database, Name: cfg.Name, OutputDataDir: made, PeerURLs: []string{cfg.PeerURL}, InitialCluster: cfg.Name + "=" + cfg.PeerURL,
+		// The cluster's identity: what was a member before, or of an earlier restore, is none of this one.
+		InitialClusterToken: "oscarfed-restored-" + rand.Text(),
 	}
 	if !cfg.KeepRevisions {
 		restore.RevisionBump, restore.MarkCompacted = revisionBump, true
@@ -101,6 +111,11 @@ func Restore(cfg RestoreConfig) (out Restored, err error) {
 	}
 	if cfg.Prepare != nil {
 		if err := prepare(made, cfg); err != nil {
+			return out, err
+		}
+	}
+	if cfg.Mark != "" {
+		if err := atomicfile.Write(filepath.Join(made, cfg.Mark), nil, 0o600); err != nil {
 			return out, err
 		}
 	}
@@ -116,6 +131,48 @@ func Restore(cfg RestoreConfig) (out Restored, err error) {
 		return out, err
 	}
 	return Restored{Revision: status.Revision, Keys: status.TotalKey, Aside: occupied != nil}, atomicfile.SyncDir(filepath.Dir(cfg.Dir))
+}
+
+// SetAside moves a database that is in dir to aside, and says whether there was one. A directory that a
+// server runs on is ErrInUse.
+func SetAside(dir, aside string) (moved bool, err error) {
+	release, err := lockIdle(dir)
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	occupied := vacant(dir)
+	if occupied == nil || !errors.Is(occupied, ErrNotEmpty) {
+		return false, occupied
+	}
+	if err := os.Rename(dir, aside); err != nil {
+		return false, err
+	}
+	return true, atomicfile.SyncDir(filepath.Dir(dir))
+}
+
+// lockIdle is lock for a directory that any etcd may run on: etcd's own program knows nothing of our lock,
+// and locks its log.
+func lockIdle(dir string) (release func(), err error) {
+	if release, err = lock(dir); err != nil {
+		return nil, err
+	}
+	logs, err := filepath.Glob(filepath.Join(dir, "member", "wal", "*.wal"))
+	for _, path := range logs {
+		var file *fileutil.LockedFile
+		if file, err = fileutil.TryLockFile(path, os.O_RDWR, fileutil.PrivateFileMode); err != nil {
+			if errors.Is(err, fileutil.ErrLocked) {
+				err = fmt.Errorf("%s: %w; stop it", dir, ErrInUse)
+			}
+			break
+		}
+		_ = file.Close() // nothing was written
+	}
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
 }
 
 // workFor makes a folder beside a data directory to restore it in. The restore has the lock: what is

@@ -133,7 +133,9 @@ func quorum(ctx context.Context, client *clientv3.Client, all []Member, old *Mem
 			silent = append(silent, m.Name)
 		}
 	}
-	if need := total/2 + 1; alive < need {
+	// A cluster that was restored begins with one member, and waits for the second as soon as it is added.
+	grows := old == nil && len(all) == 1 && alive == 1
+	if need := total/2 + 1; alive < need && !grows {
 		return fmt.Errorf("%w: %d are needed, and %s do not answer", ErrNoQuorum, need, strings.Join(silent, ", "))
 	}
 	return nil

@@ -57,6 +57,34 @@ api POST /system/clusters '{"cluster_id":"later","endpoint":"https://later.examp
 k rollout status "statefulset/$etcd" --timeout=$limit >/dev/null
 say "the members are upgraded, and two of them are enough"
 
+claim backups-members
+install+=(--set backup.enabled=true --set backup.claim=backups-members)
+"${install[@]}" >/dev/null
+k rollout status "statefulset/$name" --timeout=$limit >/dev/null
+backup
+say "backed up"
+api POST /system/clusters '{"cluster_id":"after","endpoint":"https://after.example.org"}' >/dev/null
+restore() {
+  "${install[@]}" --set restore.enabled=true --set restore.claim=backups-members >/dev/null
+  k wait job --selector=app.kubernetes.io/component=restore --for=condition=Complete --timeout=$limit >/dev/null
+  "${install[@]}" >/dev/null
+  k rollout status "statefulset/$etcd" --timeout=$limit >/dev/null
+  k rollout status "statefulset/$name" --timeout=$limit >/dev/null
+  kept
+  lacks after
+}
+for set in "$etcd" "$name"; do k scale "statefulset/$set" --replicas=0 >/dev/null; done
+for i in 0 1 2; do
+  k wait pod "$etcd-$i" --for=delete --timeout=$limit >/dev/null
+  lose "data-$etcd-$i"
+done
+restore
+say "lost all three volumes, and restored"
+# The same upgrade while all run: they are stopped first, and what they had is moved aside.
+restore
+[ "$(find /var/lib -maxdepth 2 -name 'data.before-*' | wc -l)" = 3 ]
+say "restored once more"
+
 "$helm" uninstall "$release" --namespace="$namespace" --wait --timeout 5m >/dev/null
 nothing k get statefulsets,deployments,services,cronjobs,jobs,networkpolicies,poddisruptionbudgets -o name
 say "uninstalled"

@@ -43,6 +43,24 @@ spec:
 YAML
 }
 
+# claim NAME: a claim with a volume for backups.
+claim() {
+  volume "$1" 1Gi
+  kubectl apply -f - >/dev/null <<YAML
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: $1, namespace: $namespace}
+spec: {accessModes: [ReadWriteOnce], storageClassName: local, volumeName: $1, resources: {requests: {storage: 1Gi}}}
+YAML
+}
+
+# backup: one is made as the CronJob makes it. A job that succeeded is deleted at once.
+backup() {
+  k create job --from="cronjob/$name-backup" backup >/dev/null
+  until_shows Completed k get events --field-selector involvedObject.name=backup
+  k wait job/backup --for=delete --timeout=$limit >/dev/null
+}
+
 # lose CLAIM [POD]: its volume is gone with what is in it, and so is the pod that uses it; there is an empty volume of
 # another name.
 lose() {
@@ -73,6 +91,15 @@ api() {
 register() { api POST /system/clusters '{"cluster_id":"oscar-cluster-a","endpoint":"https://oscar.example.org"}' >/dev/null; }
 # kept: what was written is there.
 kept() { api GET /system/clusters/oscar-cluster-a | has '"cluster_id":"oscar-cluster-a"'; }
+# lacks CLUSTER: the store is one from before it was registered.
+lacks() {
+  local clusters
+  clusters=$(api GET /system/clusters)
+  if has "\"cluster_id\":\"$1\"" <<<"$clusters"; then
+    echo "the store is not that of the backup"
+    return 1
+  fi
+}
 
 # until_shows TEXT COMMAND...: what the command prints has it.
 until_shows() {

@@ -109,8 +109,11 @@ https://{{ $name }}-{{ $i }}.{{ $name }}.{{ $.Release.Namespace }}.svc:2379
 {{- if and $v.restore.enabled (not $v.restore.claim) -}}
 {{- fail "restore.claim is missing: the PersistentVolumeClaim with the backup" -}}
 {{- end -}}
-{{- if and $v.restore.enabled (ne $v.etcd.mode "embedded") -}}
-{{- fail "restore is for an embedded etcd: docs/operations.md says how the members of another one are restored" -}}
+{{- if and $v.restore.enabled (eq $v.etcd.mode "external") -}}
+{{- fail "restore is for an etcd of the chart: docs/operations.md says how the members of another one are restored" -}}
+{{- end -}}
+{{- if and $v.restore.enabled (eq $v.etcd.mode "cluster") $v.restore.identity.secret.name -}}
+{{- fail "restore.identity is for an embedded etcd: with etcd.mode=cluster the keys are in Secrets" -}}
 {{- end -}}
 {{- if and $v.api.ingress.enabled (not $v.api.ingress.host) -}}
 {{- fail "api.ingress.host is missing" -}}
