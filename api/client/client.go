@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/oscarfed/oscarfed/internal/outbound"
 )
 
 // Defaults of Config.
@@ -15,7 +17,9 @@ const (
 	// DefaultTimeout is longer than what the control plane allows itself, so that
 	// its answer about its own deadline still arrives.
 	DefaultTimeout = 45 * time.Second
-	DefaultTries   = 4
+	// DefaultHeadTimeout is longer than etcd takes to find another leader.
+	DefaultHeadTimeout = 10 * time.Second
+	DefaultTries       = 4
 )
 
 // defaultWait is how long the control plane waits for a creation's outcome when
@@ -34,12 +38,16 @@ type Config struct {
 	// the API has just refused, empty at first: a call that is refused is sent once more when
 	// TokenOf has another one.
 	TokenOf func(ctx context.Context, refused string) (string, error)
-	// Transport sends requests; nil means http.DefaultTransport.
+	// Transport sends requests; nil means outbound.Transport(nil).
 	Transport http.RoundTripper
 	UserAgent string
 	// Timeout of one try, besides what the control plane is asked to wait; 0
 	// means DefaultTimeout.
 	Timeout time.Duration
+	// HeadTimeout is how long the first try of a read, and of a job or a creation with a key that waits for no
+	// outcome, waits for the head of the answer, before another connection is tried; each further try, but the
+	// last, waits twice as long as the one before. 0 means DefaultHeadTimeout.
+	HeadTimeout time.Duration
 	// Tries at most for a request that may be sent again; 0 means DefaultTries.
 	Tries int
 }
@@ -74,6 +82,12 @@ func New(cfg Config) (*Client, error) {
 	}
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = DefaultTimeout
+	}
+	if cfg.HeadTimeout <= 0 {
+		cfg.HeadTimeout = DefaultHeadTimeout
+	}
+	if cfg.Transport == nil {
+		cfg.Transport = outbound.Transport(nil)
 	}
 	if cfg.Tries <= 0 {
 		cfg.Tries = DefaultTries

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,6 +30,9 @@ var errTooLarge = errors.New("the answer is too large")
 // the error.
 const maxPause = 10 * time.Second
 
+// maxDoublings of what a try waits for the head of an answer.
+const maxDoublings = 8
+
 // call is one request.
 type call struct {
 	method, path string
@@ -44,6 +48,17 @@ type call struct {
 	// brief says that the control plane waits for nothing but etcd: an outcome that it does not know it may know
 	// when it is asked again.
 	brief bool
+}
+
+// patience is how long the n-th of some tries of a call waits for the head of its answer; 0 for as long as the try
+// lasts. A control plane that is frozen or cut off answers nothing, and the next connection may lead to another one. One
+// that is slow answers at the latest at its own deadline: so each try waits longer, and the last one is not cut short.
+// Neither is what waits for an outcome.
+func (c *Client) patience(in call, n, tries int) time.Duration {
+	if n == tries || !in.reads() && !in.brief {
+		return 0
+	}
+	return min(c.cfg.HeadTimeout<<min(n-1, maxDoublings), c.cfg.Timeout) + in.wait
 }
 
 // again says whether the call may be sent twice.
@@ -71,8 +86,10 @@ func (c *Client) do(ctx context.Context, in call) (*answer, error) {
 	pause.InitialInterval = 100 * time.Millisecond
 	pause.MaxInterval = 2 * time.Second
 	var last, unknown error
+	n := 0
 	out, err := backoff.Retry(ctx, func() (*answer, error) {
-		out, err := c.try(ctx, in)
+		n++
+		out, err := c.try(ctx, in, c.patience(in, n, tries))
 		last = err
 		e, ok := errors.AsType[*Error](err)
 		if ok && e.Problem.Code == v1.CodeUnknownOutcome {
@@ -118,12 +135,12 @@ func worthAgain(e *Error, brief bool) bool {
 	return false
 }
 
-// try sends a call once.
-func (c *Client) try(ctx context.Context, in call) (*answer, error) {
+// try sends a call once. patience is how long it waits for the head of an answer; 0 for as long as the try lasts.
+func (c *Client) try(ctx context.Context, in call, patience time.Duration) (*answer, error) {
 	tryCtx, cancel := context.WithTimeout(ctx, c.cfg.Timeout+in.wait)
 	defer cancel()
 	var sent atomic.Bool
-	resp, err := c.send(tryCtx, in, "application/json, "+v1.ProblemType, &sent)
+	resp, err := c.send(tryCtx, in, "application/json, "+v1.ProblemType, patience, &sent)
 	if err != nil {
 		return nil, c.noAnswer(ctx, in, sent.Load(), err)
 	}
@@ -147,16 +164,15 @@ func (c *Client) try(ctx context.Context, in call) (*answer, error) {
 	return &answer{status: resp.StatusCode, header: resp.Header, body: body}, nil
 }
 
-// send sends a call, and sets sent once the headers have gone out. A call that is refused for its
-// token changed nothing: it is sent again with another one.
-func (c *Client) send(ctx context.Context, in call, accept string, sent *atomic.Bool) (*http.Response, error) {
+// send sends a call, and sets sent once the headers have gone out. It ends with an error when the head of the answer
+// has not come by patience after the request has gone out; 0 sets no limit. A call that is refused for its token
+// changed nothing: it is sent again with another one.
+func (c *Client) send(ctx context.Context, in call, accept string, patience time.Duration, sent *atomic.Bool) (*http.Response, error) {
 	req, err := c.request(ctx, in, accept, "")
 	if err != nil {
 		return nil, err
 	}
-	// Requests to an issuer for a token are not those that are watched.
-	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
-	resp, err := c.http.Do(req.WithContext(traced))
+	resp, err := c.exchange(req, patience, sent)
 	if err != nil || resp.StatusCode != http.StatusUnauthorized || c.cfg.TokenOf == nil {
 		return resp, err
 	}
@@ -166,7 +182,33 @@ func (c *Client) send(ctx context.Context, in call, accept string, sent *atomic.
 		return resp, nil //nolint:nilerr // the refusal says more than why there is no other token
 	}
 	_ = resp.Body.Close()
-	return c.http.Do(again.WithContext(traced))
+	return c.exchange(again, patience, sent)
+}
+
+// exchange sends a request and awaits the head of its answer; see send.
+func (c *Client) exchange(req *http.Request, patience time.Duration, sent *atomic.Bool) (resp *http.Response, err error) {
+	ctx, cancel := context.WithCancelCause(req.Context())
+	defer func() {
+		if err != nil { // else it ends with the context of the request, when the answer is read
+			cancel(nil)
+		}
+	}()
+	var answered atomic.Bool
+	trace := &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}
+	if patience > 0 {
+		trace.WroteRequest = func(httptrace.WroteRequestInfo) {
+			time.AfterFunc(patience, func() {
+				if !answered.Load() {
+					cancel(fmt.Errorf("no answer within %s: %w", patience, context.DeadlineExceeded))
+				}
+			})
+		}
+	}
+	if resp, err = c.http.Do(req.WithContext(httptrace.WithClientTrace(ctx, trace))); err != nil {
+		return nil, cmp.Or(context.Cause(ctx), err)
+	}
+	answered.Store(true)
+	return resp, nil
 }
 
 // request makes a call's request. refused is the token that was refused before.
@@ -196,7 +238,7 @@ func (c *Client) request(ctx context.Context, in call, accept, refused string) (
 // stream sends a call whose answer, of a media type, is read as it comes; the caller closes it.
 // Only ctx bounds it.
 func (c *Client) stream(ctx context.Context, in call, want string) (*http.Response, error) {
-	resp, err := c.send(ctx, in, want+", "+v1.ProblemType, &atomic.Bool{})
+	resp, err := c.send(ctx, in, want+", "+v1.ProblemType, 0, &atomic.Bool{})
 	if err != nil {
 		return nil, c.noAnswer(ctx, in, true, err)
 	}

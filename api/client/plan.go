@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
@@ -13,6 +14,9 @@ import (
 
 // planHeader binds a request to a plan by the plan's digest.
 const planHeader = "Oscarfed-Plan"
+
+// askWait is what the control plane may take to ask the clusters.
+const askWait = 15 * time.Second
 
 // PlanOptions go with a plan.
 type PlanOptions struct {
@@ -32,6 +36,7 @@ func (c *Client) Plan(ctx context.Context, s *oscar.Service, opts PlanOptions) (
 	set(in.query, "deployment", opts.Deployment)
 	if opts.Ask {
 		in.query.Set("ask", "true")
+		in.wait = askWait
 	}
 	out, err := c.do(ctx, in)
 	if err != nil {

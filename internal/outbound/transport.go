@@ -15,8 +15,8 @@ const (
 	keepAlive        = 30 * time.Second
 	idleTimeout      = time.Minute
 	// A connection of HTTP/2 on which nothing was received for pingAfter is pinged, and given up
-	// pingTimeout later.
-	pingAfter   = 15 * time.Second
+	// pingTimeout later: about when a call that is tried elsewhere is.
+	pingAfter   = 5 * time.Second
 	pingTimeout = 5 * time.Second
 )
 
