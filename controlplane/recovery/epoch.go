@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,11 +21,11 @@ func Renew(ctx context.Context, st *store.Store, witness string, now time.Time) 
 	if err != nil {
 		return "", err
 	}
-	lost := meta.Epoch
+	found := suspicion{epoch: meta.Epoch}
 	if seen, err := readWitness(witness); err == nil && seen != nil && seen.ControlPlane == meta.ControlPlane && !slices.Contains(meta.Epochs, seen.Epoch) {
-		lost = seen.Epoch
+		found.epoch = seen.Epoch
 	}
-	if meta, err = renew(ctx, st, lost, now); err != nil {
+	if meta, err = renew(ctx, st, found, now); err != nil {
 		return "", err
 	}
 	keys, err := st.ListKeys(ctx, record.ClusterTreePrefix)
@@ -51,20 +52,20 @@ func readMeta(ctx context.Context, st *store.Store) (*record.Meta, error) {
 	return store.Decode[record.Meta](kv)
 }
 
-// renew begins a new epoch for a store that was last seen in the epoch lost, unless lost is among
-// the past epochs already. So of several instances that detect one restore only one begins an
-// epoch. It returns the meta record as it is then.
-func renew(ctx context.Context, st *store.Store, lost string, now time.Time) (*record.Meta, error) {
+// renew begins a new epoch for a store that is taken for restored, unless it has one since. So of
+// several instances that detect one restore only one begins an epoch. It returns the meta record as
+// it is then.
+func renew(ctx context.Context, st *store.Store, found suspicion, now time.Time) (*record.Meta, error) {
 	epoch := record.NewUID()
 	var meta *record.Meta
 	_, err := st.Update(ctx, store.Update{
 		Keys: []string{record.MetaKey},
 		Build: func(v store.View, tx *store.Txn) error {
 			var err error
-			if meta, err = gate.Meta(v); err != nil || slices.Contains(meta.Epochs, lost) {
+			if meta, err = gate.Meta(v); err != nil || found.settled(meta) {
 				return err
 			}
-			meta.Renew(epoch, lost, record.At(now))
+			meta.Renew(epoch, cmp.Or(found.begun, found.epoch), record.At(now))
 			tx.Expect(record.MetaKey)
 			tx.Put(record.MetaKey, meta)
 			return nil

@@ -36,7 +36,7 @@ func (c *Controller) Recognise(ctx context.Context) error {
 	found := suspicion{epoch: meta.Epoch}
 	if seen != nil {
 		if lost := seen.lost(meta, view, c.cfg.Now(), c.cfg.KeepDeleted); lost != "" {
-			found = suspicion{"it does not have " + lost, seen.Epoch}
+			found = suspicion{why: "it does not have " + lost, epoch: seen.Epoch}
 		}
 	}
 	if c.cfg.Restored {
@@ -46,7 +46,7 @@ func (c *Controller) Recognise(ctx context.Context) error {
 		return nil
 	}
 	// An etcd that is full is made to take writes again beside this.
-	return c.gate.RetryWhileUnavailable(ctx, "the restored store has no new epoch yet", func() error { return c.beginEpoch(ctx, found) })
+	return c.gate.RetryWhileUnavailable(ctx, "the restored store has no new epoch yet", func() error { return c.beginEpoch(ctx, &found) })
 }
 
 // witnessed reads the witness. A file that cannot be understood does not stop the start: it is
@@ -63,25 +63,45 @@ func (c *Controller) witnessed() *witness {
 }
 
 // beginEpoch begins an epoch after that of the suspicion, unless another instance has, and waits until
-// the state has it.
-func (c *Controller) beginEpoch(ctx context.Context, found suspicion) error {
-	meta, err := renew(ctx, c.store, found.epoch, c.cfg.Now())
+// the state has it. A store that is restored once more before that may have nothing less than the
+// state: no listing tells, and the next try does.
+func (c *Controller) beginEpoch(ctx context.Context, found *suspicion) error {
+	meta, err := renew(ctx, c.store, *found, c.cfg.Now())
 	if err != nil {
 		return err
 	}
-	c.restores.Inc()
-	c.cfg.Logger.Warn("the store was restored from an older state; what is ahead of it on the clusters is held: oscarfed describe lists it",
-		"why", found.why, "epoch", meta.Epoch, "before", found.epoch)
+	if found.begun != meta.Epoch {
+		found.begun = meta.Epoch
+		c.restores.Inc()
+		c.cfg.Logger.Warn("the store was restored from an older state; what is ahead of it on the clusters is held: oscarfed describe lists it",
+			"why", found.why, "epoch", meta.Epoch, "before", found.epoch)
+	}
 	v, err := c.store.Read(ctx, record.MetaKey)
 	if err != nil {
 		return err
 	}
-	return c.state.Wait(ctx, v.Revision)
+	if err := c.state.Wait(ctx, v.Revision); err != nil {
+		return err
+	}
+	shown := false
+	c.state.Read(func(v *view.View) { shown = v.Meta != nil && found.settled(v.Meta) })
+	if !shown {
+		return fmt.Errorf("%w: epoch %s is not seen yet, or the store was restored once more", store.ErrUnavailable, meta.Epoch)
+	}
+	return nil
 }
 
 // suspicion says why the store is taken for restored, and the epoch in which this instance saw what
-// the store does not have any more.
-type suspicion struct{ why, epoch string }
+// the store does not have any more. begun is the epoch that settled it, once there is one.
+type suspicion struct{ why, epoch, begun string }
+
+// settled says whether the store has had an epoch since.
+func (s *suspicion) settled(meta *record.Meta) bool {
+	if s.begun != "" {
+		return meta.Epoch == s.begun || slices.Contains(meta.Epochs, s.begun)
+	}
+	return slices.Contains(meta.Epochs, s.epoch)
+}
 
 // Relisted checks each listing of the mirror before the state shows it. When the store was
 // restored, no decision is taken and no request answered until it has a new epoch.
@@ -133,7 +153,7 @@ func (c *Controller) watchHistory(ctx context.Context) error {
 			c.keepWitness()
 			return ctx.Err()
 		case found := <-c.suspicions:
-			c.gate.RetryUntilDone(ctx, "the restored store has no new epoch yet", func() error { return c.resolveSuspicion(ctx, found) })
+			c.gate.RetryUntilDone(ctx, "the restored store has no new epoch yet", func() error { return c.resolveSuspicion(ctx, &found) })
 			timer.Reset(0)
 		case <-c.metaChanged:
 			c.gate.RetryUntilDone(ctx, "not every cluster is told the epoch", func() error { return c.tellClustersEpoch(ctx) })
@@ -148,7 +168,7 @@ func (c *Controller) watchHistory(ctx context.Context) error {
 }
 
 // resolveSuspicion gives the store a new epoch.
-func (c *Controller) resolveSuspicion(ctx context.Context, found suspicion) error {
+func (c *Controller) resolveSuspicion(ctx context.Context, found *suspicion) error {
 	n := c.gate.Suspicions()
 	err := c.beginEpoch(ctx, found)
 	if errors.Is(err, gate.ErrNoStore) {

@@ -3,6 +3,7 @@ package recovery
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,20 +139,20 @@ func TestARestoreIsOneEpochHoweverManyHaveSeenIt(t *testing.T) {
 			}
 		}
 
-		if _, err := renew(ctx, st, first, time.Now()); err != nil { // another instance
+		if _, err := renew(ctx, st, suspicion{epoch: first}, time.Now()); err != nil { // another instance
 			t.Fatal(err)
 		}
-		settle(suspicion{"it does not have revision 100", first})
+		settle(suspicion{why: "it does not have revision 100", epoch: first})
 		if now := epochs(); len(now) != 2 {
 			t.Errorf("a suspicion that another instance had settled has left the epochs %v", now)
 		}
-		settle(suspicion{"it does not have revision 200", epochs()[1]})
+		settle(suspicion{why: "it does not have revision 200", epoch: epochs()[1]})
 		if now := epochs(); len(now) != 3 {
 			t.Errorf("a suspicion of the present epoch has left the epochs %v", now)
 		}
 		// The backup was older than an earlier restore, of which all instances know.
 		for range 3 {
-			settle(suspicion{"it does not have epoch e", "e"})
+			settle(suspicion{why: "it does not have epoch e", epoch: "e"})
 		}
 		if now := epochs(); len(now) != 5 || now[2] != "e" {
 			t.Errorf("suspicions of a lost epoch have left the epochs %v", now)
@@ -164,5 +165,45 @@ func TestARestoreIsOneEpochHoweverManyHaveSeenIt(t *testing.T) {
 		if epoch != epochs()[4] {
 			t.Errorf("the instance goes on in epoch %q", epoch)
 		}
+	})
+}
+
+// TestAStoreThatIsRestoredAgainBeforeItsEpochIsSeenGetsAnother: the second restore loses nothing that
+// this instance has seen of the store, so no listing tells of it.
+func TestAStoreThatIsRestoredAgainBeforeItsEpochIsSeenGetsAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, st := newController(t)
+		backup := record.Meta{V: record.Version, Schema: 1, ControlPlane: record.NewUID(), Epoch: record.NewUID()}
+		write(t, st, map[string]any{record.MetaKey: backup})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		found := suspicion{why: "it does not have revision 100", epoch: backup.Epoch}
+		begun := make(chan error, 1)
+		go func() { begun <- c.beginEpoch(ctx, &found) }()
+		lost := &backup // until it has begun an epoch, and waits for its mirror, which does not run
+		for lost.Epoch == backup.Epoch {
+			<-time.After(time.Second)
+			var err error
+			if lost, err = readMeta(ctx, st); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(t, st, map[string]any{record.MetaKey: backup})
+
+		var running errgroup.Group
+		running.Go(func() error { return c.state.Mirror.Run(ctx) })
+		running.Go(func() error { return c.state.Run(ctx) })
+		if err := <-begun; !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("the first try ended with %v", err)
+		}
+		if err := c.beginEpoch(ctx, &found); err != nil {
+			t.Errorf("the second try: %v", err)
+		}
+		now, err := readMeta(ctx, st)
+		if want := []string{lost.Epoch, backup.Epoch}; err != nil || !slices.Equal(now.Epochs, want) {
+			t.Errorf("the epochs before %s are %v, and not %v (%v)", now.Epoch, now.Epochs, want, err)
+		}
+		cancel()
+		_ = running.Wait() // both end with ctx
 	})
 }

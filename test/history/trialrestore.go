@@ -25,6 +25,7 @@ func restoreTrials() map[string]func(*trial) error {
 		"a creation that was under way at a backup stands after its restore":         (*trial).lostOutcome,
 		"a job that was queued at a backup, and has run since, is not started again": (*trial).lostRun,
 		"a creation that a restore overtakes is made in the new history":             (*trial).overtakenByRestore,
+		"a backup that is restored twice begins one epoch each time":                 (*trial).twice,
 	}
 }
 
@@ -217,6 +218,36 @@ func (t *trial) newHistory() error {
 		now, err := t.meta()
 		return err == nil && now.Epoch != before.Epoch
 	})
+}
+
+// twice restores a backup that is older than a restore: of all instances, one begins an epoch, which remembers the
+// one that was lost.
+func (t *trial) twice() error {
+	defer t.decided()
+	before, err := t.meta()
+	if err != nil {
+		return err
+	}
+	lost := before
+	err = t.goesBack(restoreLive, func() error {
+		if err := t.create(trialLate, nil); err != nil {
+			return err
+		}
+		t.player.goBack(t.ctx, Fault{Kind: faultRestore, On: world.HostEtcd, What: restoreLive})
+		return t.await("there is an epoch after the first restore", func() bool {
+			now, err := t.meta()
+			if err == nil {
+				lost = now
+			}
+			return lost.Epoch != before.Epoch
+		})
+	})
+	<-time.After(trialSoon)
+	after, known := t.meta()
+	if want := append(slices.Clone(before.Epochs), lost.Epoch, before.Epoch); known == nil && !slices.Equal(after.Epochs, want) {
+		err = errors.Join(err, fmt.Errorf("the epochs before are %v, and not %v", after.Epochs, want))
+	}
+	return errors.Join(err, known)
 }
 
 // meta is the record of the store's epochs.

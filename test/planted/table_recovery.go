@@ -56,6 +56,12 @@ func ofRecovery() []defect {
 			"if s.Fed.Epoch == \"never\" {\n\t\tswitch s.Fed.Phase {",
 		).in(restores).shows("a creation that was under way at a backup stands after its restore"),
 		one(
+			"each instance begins an epoch after a restore of a backup from before another",
+			"controlplane/recovery/epoch.go",
+			"meta.Renew(epoch, cmp.Or(found.begun, found.epoch), record.At(now))",
+			"meta.Renew(epoch, cmp.Or(\"\", meta.Epoch), record.At(now))",
+		).was("2feb5e8").in(restores).shows("a backup that is restored twice begins one epoch each time"),
+		one(
 			"a report of an orphan orders it away again and again",
 			"controlplane/recovery/orphan.go",
 			"return self.OrphansAt != 0 && d.Rev > self.OrphansAt",
