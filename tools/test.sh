@@ -29,7 +29,7 @@ export GORACE="atexit_sleep_ms=0 ${GORACE:-}"
 for package in "$@"; do
   case $package in
     ./... | ./deploy*) tools/tool.sh helm >/dev/null && tools/tool.sh promtool >/dev/null ;;&
-    ./... | ./test/... | ./test/runbook*) tools/tool.sh etcdutl >/dev/null ;;
+    ./... | ./test/... | ./test/runbook*) tools/tool.sh etcdctl >/dev/null && tools/tool.sh etcdutl >/dev/null ;;
   esac
 done
 

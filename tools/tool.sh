@@ -9,10 +9,10 @@ case "${1:-}" in
   promtool) mod=tools/prometheus.mod module=github.com/prometheus/prometheus package=github.com/prometheus/prometheus/cmd/promtool tags=remove_all_sd ;;
   ko) mod=tools/ko.mod module=github.com/google/ko package=github.com/google/ko tags= ;;
   coredns) mod=tools/coredns.mod module=github.com/coredns/coredns package=github.com/coredns/coredns tags= ;;
-  etcdutl) mod=tools/etcd.mod module=go.etcd.io/etcd/etcdutl/v3 package=go.etcd.io/etcd/etcdutl/v3 tags= ;;
-  *) echo "usage: tools/tool.sh helm | promtool | ko | coredns | etcdutl" >&2; exit 2 ;;
+  etcdctl | etcdutl) mod=tools/etcd.mod module=go.etcd.io/etcd/$1/v3 package=go.etcd.io/etcd/$1/v3 tags= ;;
+  *) echo "usage: tools/tool.sh helm | promtool | ko | coredns | etcdctl | etcdutl" >&2; exit 2 ;;
 esac
-version=$(awk -v m="$module" '$1 == m { print $2 }' "$mod")
+version=$(awk -v m="$module" '$1 == m && $2 { print $2 }' "$mod")
 tool=$PWD/build/tools/$1-$version
 
 mkdir -p build/tools

@@ -9,8 +9,8 @@ import (
 	"github.com/oscarfed/oscarfed/test/await"
 )
 
-// TestTheProceduresOfAnEmbeddedEtcd: a control plane is started and two clusters join; a backup is made and the machine
-// loses its disk; the backup is restored, and what differs is resolved.
+// TestTheProceduresOfAnEmbeddedEtcd: a control plane is started and two clusters join; etcd is read, and what a deletion
+// waits for; a backup is made and the machine loses its disk; the backup is restored, and what differs is resolved.
 func TestTheProceduresOfAnEmbeddedEtcd(t *testing.T) {
 	s := newSite(t, federation, "oscar-a", "oscar-d", "elsewhere")
 	h, elsewhere := s.hosts[federation], s.hosts["elsewhere"]
@@ -20,6 +20,7 @@ func TestTheProceduresOfAnEmbeddedEtcd(t *testing.T) {
 	s.join("d", h.run(s.block(operations, join, 0)))
 	h.apply("changed", "128Mi", "a", "d")
 	h.apply("gone", "128Mi", "a", "d")
+	s.debug()
 
 	elsewhere.run(s.block(operations, backup, 0))
 	h.write(work+"/recovery.pub", elsewhere.read(work+"/recovery.pub"), "root")

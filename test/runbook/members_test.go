@@ -4,7 +4,6 @@ package runbook_test
 
 import (
 	"fmt"
-	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -43,6 +42,7 @@ func TestTheProceduresOfAnExternalEtcd(t *testing.T) {
 	s.join("a", h.run("oscarfed cluster join oscar-cluster-a https://oscar-a.example.org\n"))
 	h.apply("changed", "128Mi", "a")
 
+	s.makeSpace()
 	s.restoreMembers()
 	s.replaceMember(flags)
 	s.joinThroughTheGateway(command)
@@ -75,12 +75,9 @@ func (s *site) restoreMembers() {
 	for _, m := range s.members() {
 		m.run("systemctl stop etcd\nmv /var/lib/etcd /var/lib/etcd.before\n")
 	}
-	tool, err := exec.CommandContext(s.t.Context(), "../../tools/tool.sh", "etcdutl").Output()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	etcdutl := tool(s.t, "etcdutl")
 	for _, m := range s.members() {
-		m.Program("etcdutl", strings.TrimSpace(string(tool)))
+		m.Program("etcdutl", etcdutl)
 		m.write("/backup/oscarfed", h.read("/backup/oscarfed"), "root")
 	}
 	restored := s.block(operations, restore, 2)

@@ -63,9 +63,10 @@ func newSite(t *testing.T, names ...string) *site {
 		h.Root(slices.Collect(maps.Keys(programs()))...)
 		s.hosts[name] = h
 	}
-	keygen := buildKeygen(t)
+	keygen, etcdctl := buildKeygen(t), tool(t, "etcdctl")
 	for _, h := range s.hosts {
 		h.Program("age-keygen", keygen)
+		h.Program("etcdctl", etcdctl)
 		h.write("/etc/hosts", []byte(s.names()), "root")
 		h.write("/etc/passwd", []byte(s.passwd()), "root")
 		h.write("/etc/group", []byte(s.passwd()), "root")
@@ -79,6 +80,16 @@ func newSite(t *testing.T, names ...string) *site {
 		t.Cleanup(h.end)
 	}
 	return s
+}
+
+// tool is a program that tools/tool.sh builds.
+func tool(t *testing.T, name string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "../../tools/tool.sh", name).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
 }
 
 // buildKeygen builds age's program for keys.
@@ -121,14 +132,14 @@ func fqdn(name string) string {
 	return name + ".example.org"
 }
 
-// names is the file of hosts.
+// names is the file of hosts. The OSCAR beside a machine of its name is the first of that name.
 func (s *site) names() string {
 	out := "127.0.0.1 localhost\n"
-	for name, h := range s.hosts {
-		out += h.Address() + " " + fqdn(name) + "\n"
-	}
 	for letter := range s.oscars {
 		out += s.network.Address() + " " + oscarName(letter) + "\n"
+	}
+	for name, h := range s.hosts {
+		out += h.Address() + " " + fqdn(name) + "\n"
 	}
 	return out
 }
