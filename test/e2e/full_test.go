@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/embedded"
@@ -100,21 +101,20 @@ func TestEtcdFullSoftLimitKeepsRoomForDeletions(t *testing.T) {
 		if _, err := create(w, body); err != nil {
 			t.Fatal(err)
 		}
-		written := int64(0)
-		// No faster than it is looked at: what comes between two looks is not the question.
+		var info *v1.Info
 		if err := occupy(w, func() bool {
-			w.Eventually("what was written is seen", func() bool {
-				info, err := w.Client.Info(t.Context())
-				return err == nil && info.Etcd.SizeBytes >= written
-			})
-			written += 100 << 10
+			<-time.After(time.Second) // etcd counts what was written within 0.1 s, and is looked at after that
+			var err error
+			if info, err = w.Client.Info(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 			// So much in use that no file can be made small enough again: while there is
 			// less, space is made, and it is short for a moment only.
-			info, err := w.Client.Info(t.Context())
-			return err == nil && info.Etcd.Space == "short" && info.Etcd.InUseBytes > info.Etcd.QuotaBytes/100*78
+			return info.Etcd.Space == "short" && info.Etcd.InUseBytes > info.Etcd.QuotaBytes/100*78
 		}); err != nil {
-			t.Fatalf("etcd refused before anybody knew: %v", err)
+			t.Fatalf("etcd refused before anybody knew: %v; it was %+v", err, info.Etcd)
 		}
+		t.Logf("what others wrote ends with %+v", info.Etcd)
 		before := sessions(w)
 		refusedForSpace(w, "POST", "/system/services", other)
 		refusedForSpace(w, "PUT", "/system/services", strings.Replace(body, "0.5Gi", "1Gi", 1))
