@@ -1,4 +1,4 @@
-// Package docs_test holds these pages to the code: flags, reasons, fail points,
+// Package docs_test holds these pages to the code: flags, commands, reasons, fail points,
 // metrics, tests and links that they name exist, and those that exist are named.
 package docs_test
 
