@@ -82,7 +82,7 @@ plain=(
 # each command.
 whole=(test/faults test/invariants test/model test/restore test/runbook store/storetest/virtual)
 for folder in "${whole[@]}"; do
-  mapfile -t -O ${#plain[@]} plain < <(grep -hoP '^func \KTest\w+(?=\(t )' $folder/*_test.go)
+  mapfile -t -O ${#plain[@]} plain < <(grep -hoP '^func \K(Test|Fuzz)\w+(?=\([tf] )' $folder/*_test.go)
 done
 names="^($(IFS='|'; echo "${plain[*]}"))\$"
 
