@@ -177,6 +177,20 @@ func planUpdate(s situation) decision {
 	return decision{act: update}
 }
 
+// without decides what becomes of a service that cannot be made or changed for want of a
+// token.
+// It is not tried again and again: the token's arrival is an event.
+func (s situation) without(phase record.Phase, prefix string, next act) (decision, bool) {
+	switch {
+	case !s.token.needed || s.token.reason == "":
+		return decision{}, false
+	case s.token.pending:
+		return decision{act: look, after: pollWrite}, true
+	}
+	f := &failure{reason: s.token.reason, operation: next.operation(), message: prefix + s.token.message}
+	return decision{act: report, phase: phase, reason: f.reason, message: f.message, failure: f}, true
+}
+
 // planAsAsked: the service is as desired, and not reported so yet.
 func planAsAsked(s situation) decision {
 	switch {

@@ -42,20 +42,6 @@ func (s *Services) tooLong(v *observation, delay time.Duration) bool {
 	return v.as.Value != "" && !s.deps.OwnersAsked && !v.as.Expires.After(s.session.Now().Add(delay+ownertoken.TokenSlack))
 }
 
-// without decides what becomes of a service that cannot be made or changed for want of a
-// token.
-// It is not tried again and again: the token's arrival is an event.
-func (s situation) without(phase record.Phase, prefix string, next act) (decision, bool) {
-	switch {
-	case !s.token.needed || s.token.reason == "":
-		return decision{}, false
-	case s.token.pending:
-		return decision{act: look, after: pollWrite}, true
-	}
-	f := &failure{reason: s.token.reason, operation: next.operation(), message: prefix + s.token.message}
-	return decision{act: report, phase: phase, reason: f.reason, message: f.message, failure: f}, true
-}
-
 // needsOwner says whether the next write is sent with the owner's token: his service's
 // creation, a change that gives a user a bucket of his own, or the deletion of his volume.
 func (v *observation) needsOwner() (bool, error) {

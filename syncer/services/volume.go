@@ -117,28 +117,6 @@ func volumeSeen(shown *manager.ServiceVolume, def *definition.Definition, before
 	return out
 }
 
-// volume is what the service mounts, or mounted when it was last seen.
-func (s situation) volume() *record.Volume {
-	if s.memory.volume == nil && s.observed != nil {
-		return s.observed.Volume
-	}
-	return s.memory.volume
-}
-
-// dropsVolume says that the volume is to be deleted after its service.
-func (s situation) dropsVolume() bool {
-	v := s.volume()
-	return s.desired.Data == dataDelete && s.desired.Keep == "" && v != nil && v.Deletable
-}
-
-// keepsPerishing: the service was made without our policy, by an older syncer. Nothing
-// can save its volume but to leave the service.
-func (s situation) keepsPerishing() decision {
-	f := &failure{reason: record.ReasonDetachFailed, operation: detach.operation(), message: fmt.Sprintf(
-		"OSCAR would delete volume %q with the service, and lets nobody change that; the service is not deleted: copy what is needed, and order ?data=delete", s.local.perishes)}
-	return decision{act: report, phase: record.PhaseFailed, reason: f.reason, message: f.message, failure: f}
-}
-
 // dropVolume deletes the volume that this life's creation made, as the owner ordered,
 // if it still is what that creation made and no service uses it.
 func (s *Services) dropVolume(ctx context.Context, v *observation) (bool, error) {

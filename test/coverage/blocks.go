@@ -2,10 +2,15 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,16 +41,10 @@ func (b blocks) add(profile string) error {
 		if len(fields) != 4 {
 			return fmt.Errorf("%q is no line of a profile", line)
 		}
-		start, err := readPlace(fields[0])
-		if err != nil {
-			return err
-		}
-		end, err := readPlace(fields[1])
-		if err != nil {
-			return err
-		}
-		count, err := strconv.Atoi(fields[3])
-		if err != nil {
+		start, wrongStart := readPlace(fields[0])
+		end, wrongEnd := readPlace(fields[1])
+		count, wrongCount := strconv.Atoi(fields[3])
+		if err := errors.Join(wrongStart, wrongEnd, wrongCount); err != nil {
 			return err
 		}
 		if file := strings.TrimPrefix(at, module); decides(file) {
@@ -84,43 +83,102 @@ func (b blocks) sorted() []block {
 	return out
 }
 
-// tellBlocks lists the branches that were not taken, with their text.
-func tellBlocks(out io.Writer, all blocks, tellExcused bool) error {
-	texts := map[string][]string{}
-	run, excused := 0, 0
-	for _, b := range all.sorted() {
-		if texts[b.file] == nil {
-			text, err := os.ReadFile(b.file)
-			if err != nil {
-				return err
-			}
-			texts[b.file] = strings.Split(string(text), "\n")
-		}
-		if all[b] > 0 {
-			run++
-			continue
-		}
-		text := b.text(texts[b.file])
-		why := excuse(b.file, text)
-		if why != "" {
-			excused++
-			if !tellExcused {
-				continue
-			}
-		}
-		fmt.Fprintf(out, "%s:%d: %s%s\n", b.file, b.start.line, text, because(why))
-	}
-	fmt.Fprintf(out, "\n%d of %d branches were taken, %d cannot be\n", run, len(all), excused)
-	return nil
+// branch is a block as a reader finds it: its function, and the line that it begins with.
+type branch struct{ file, function, text string }
+
+// sources are the files that decide, as they were when the histories were built.
+type sources struct {
+	root  string
+	files map[string]*source
 }
 
-// text is the line that the block begins with: that of its condition when it begins behind one.
-func (b block) text(lines []string) string {
-	first := strings.TrimSpace(lines[b.start.line-1])
-	if strings.HasSuffix(first, "{") || strings.HasSuffix(first, ":") {
-		if b.end.line > b.start.line {
-			first += " " + strings.TrimSpace(lines[b.start.line])
+// source is a file by lines, with the name of the function that each line belongs to.
+type source struct{ lines, functions []string }
+
+func newSources(root string) sources { return sources{root: root, files: map[string]*source{}} }
+
+// branch is where a block is.
+func (s sources) branch(b block) (branch, error) {
+	src := s.files[b.file]
+	if src == nil {
+		var err error
+		if src, err = readSource(filepath.Join(s.root, b.file)); err != nil {
+			return branch{}, err
+		}
+		s.files[b.file] = src
+	}
+	return branch{b.file, src.functions[b.start.line-1], b.text(src.lines)}, nil
+}
+
+func readSource(path string) (*source, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, path, text, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	src := &source{lines: strings.Split(string(text), "\n")}
+	src.functions = make([]string, len(src.lines))
+	for _, d := range file.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok {
+			for line := set.Position(f.Pos()).Line; line <= set.Position(f.End()).Line; line++ {
+				src.functions[line-1] = f.Name.Name
+			}
 		}
 	}
+	return src, nil
+}
+
+// text is the line that the block begins with: that of its condition when it begins behind one, and the
+// first line of it, or the remark in an empty one.
+func (b block) text(lines []string) string {
+	first := strings.TrimSpace(lines[b.start.line-1])
+	if !strings.HasSuffix(first, "{") && !strings.HasSuffix(first, ":") || b.start.line == len(lines) {
+		return first
+	}
+	if second := strings.TrimSpace(lines[b.start.line]); b.end.line > b.start.line || strings.HasPrefix(second, "//") {
+		first += " " + second
+	}
 	return first
+}
+
+// tellBlocks lists the branches that were not taken, with their text, and gives the excuses that are
+// not true: those of a branch that was taken, or that there is not.
+func tellBlocks(out io.Writer, all blocks, from sources, excuses []excuse, tellExcused bool) (untrue []string, err error) {
+	used := make([]bool, len(excuses))
+	run, excused := 0, 0
+	for _, b := range all.sorted() {
+		at, err := from.branch(b)
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(excuses, func(e excuse) bool { return e.of(at) })
+		for n, e := range excuses {
+			used[n] = used[n] || e.of(at)
+		}
+		switch {
+		case all[b] > 0 && i >= 0:
+			run++
+			untrue = append(untrue, fmt.Sprintf("%s:%d: %s: %s is taken, and is excused (%s)", b.file, b.start.line, at.function, at.text, excuses[i].why))
+		case all[b] > 0:
+			run++
+		case i < 0:
+			fmt.Fprintf(out, "%s:%d: %s: %s\n", b.file, b.start.line, at.function, at.text)
+		default:
+			excused++
+			if tellExcused {
+				fmt.Fprintf(out, "%s:%d: %s: %s (%s)\n", b.file, b.start.line, at.function, at.text, excuses[i].why)
+			}
+		}
+	}
+	for i, e := range excuses {
+		if !used[i] {
+			untrue = append(untrue, fmt.Sprintf("%s: %s has no branch %q, which is excused (%s)", e.file, e.function, e.text, e.why))
+		}
+	}
+	fmt.Fprintf(out, "\n%d of %d branches were taken, %d cannot be, %d are open\n", run, len(all), excused, len(all)-run-excused)
+	return untrue, nil
 }

@@ -2,7 +2,7 @@ package main
 
 import (
 	"bytes"
-	"os"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -39,14 +39,9 @@ func TestABranchHasItsCondition(t *testing.T) {
 
 // Every excuse is for a branch and a transition that there is.
 func TestExcusesAreForWhatThereIs(t *testing.T) {
+	from := newSources(filepath.Join("..", ".."))
 	for _, e := range excusedBlocks() {
-		text, err := os.ReadFile(filepath.Join("..", "..", e.file))
-		if err != nil || !strings.Contains(string(text), e.text) {
-			t.Errorf("%s has no %q: %v", e.file, e.text, err)
-		}
-		if !decides(e.file) {
-			t.Errorf("%s decides nothing", e.file)
-		}
+		from.find(t, e)
 	}
 	known := map[string]bool{}
 	for _, transition := range invariants.Transitions() {
@@ -59,19 +54,66 @@ func TestExcusesAreForWhatThereIs(t *testing.T) {
 	}
 }
 
-// What was taken is not told, nor is what is excused, unless it is asked for.
-func TestTransitionsThatWereNotTakenAreTold(t *testing.T) {
-	transitions := invariants.Transitions()
-	taken := map[invariants.Transition]bool{transitions[0]: true}
-	for _, all := range []bool{false, true} {
-		var out bytes.Buffer
-		tellTransitions(&out, taken, all)
-		if strings.Contains(out.String(), transitions[0].String()+"\n") {
-			t.Errorf("%s is told, and was taken", transitions[0])
+// find is the first line that an excuse is for.
+func (s sources) find(t *testing.T, e excuse) block {
+	t.Helper()
+	if !decides(e.file) {
+		t.Errorf("%s decides nothing", e.file)
+	}
+	src, err := readSource(filepath.Join(s.root, e.file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range len(src.lines) - 1 {
+		b := block{e.file, place{i + 1, 1}, place{i + 2, 1}}
+		if at, err := s.branch(b); err == nil && at.function != "" && e.of(at) {
+			return b
 		}
-		for name, why := range excusedTransitions() {
-			if strings.Contains(out.String(), name+because(why)) != all {
-				t.Errorf("all is %v, and the excused %s: %s", all, name, out.String())
+	}
+	t.Fatalf("%s: %s has no %q", e.file, e.function, e.text)
+	return block{}
+}
+
+// What was taken is not told, nor is what is excused, unless it is asked for. An excuse is untrue when what it
+// is for was taken, or is not there.
+func TestWhatWasNotTakenIsTold(t *testing.T) {
+	from := newSources(filepath.Join("..", ".."))
+	open := from.find(t, excuse{"controlplane/decide/decide.go", "Decide", "decideEvacuation", ""})
+	excuses := []excuse{{"controlplane/decide/delete.go", "Deletion", "Request = ", "the excuse"}}
+	excused := from.find(t, excuses[0])
+	for _, taken := range []bool{false, true} {
+		all := blocks{open: 0, excused: 0}
+		if taken {
+			all = blocks{open: 1, excused: 1}
+		}
+		for _, tells := range []bool{false, true} {
+			var out bytes.Buffer
+			untrue, err := tellBlocks(&out, all, from, excuses, tells)
+			if err != nil || len(untrue) > 0 != taken {
+				t.Errorf("taken %v: %v, %v", taken, untrue, err)
+			}
+			if text := out.String(); strings.Contains(text, "decideEvacuation") == taken || strings.Contains(text, "the excuse") != (tells && !taken) {
+				t.Errorf("taken %v, tells %v: %s", taken, tells, text)
+			}
+		}
+	}
+	if untrue, err := tellBlocks(io.Discard, blocks{open: 1}, from, excuses, false); err != nil || len(untrue) != 1 {
+		t.Errorf("an excuse for no branch: %v, %v", untrue, err)
+	}
+}
+
+func TestTransitionsThatWereNotTakenAreTold(t *testing.T) {
+	open, excused := invariants.Transitions()[0], invariants.Transitions()[1]
+	excuses := map[string]string{excused.String(): "the excuse"}
+	for _, taken := range []bool{false, true} {
+		for _, tells := range []bool{false, true} {
+			var out bytes.Buffer
+			untrue := tellTransitions(&out, map[invariants.Transition]bool{open: taken, excused: taken}, excuses, tells)
+			if len(untrue) > 0 != taken {
+				t.Errorf("taken %v: %v", taken, untrue)
+			}
+			if text := out.String(); strings.Contains(text, open.String()+"\n") == taken || strings.Contains(text, "the excuse") != (tells && !taken) {
+				t.Errorf("taken %v, tells %v: %s", taken, tells, text)
 			}
 		}
 	}
