@@ -91,6 +91,8 @@ func (u *users) free(ctx context.Context, f Free) {
 		_, err = api.Pause(ctx, name, home, f.Op == freePause)
 	case freeRotate:
 		_, err = api.RotateToken(ctx, name, home)
+	case freeTogether:
+		err = u.together(ctx, f)
 	case freeStop, freeStart:
 		_, err = api.SetRunState(ctx, name, home, f.Op == freeStop, time.Second)
 	}

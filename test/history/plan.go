@@ -155,7 +155,8 @@ const (
 	burstClient
 	personClient
 	exposedClient = personClient + mostPeople
-	clients       = exposedClient + 1
+	batchClient   = exposedClient + 1
+	clients       = batchClient + 1
 )
 
 const freeServices = 3
@@ -170,6 +171,7 @@ const (
 	streamBurst   = 104
 	streamRestore = 105
 	streamRun     = 106
+	streamBatch   = 107
 )
 
 // Draw makes the plan of a seed.
@@ -212,6 +214,7 @@ func Draw(seed uint64) Plan {
 	d.drawBurst(rand.New(rand.NewPCG(seed, streamBurst)))
 	d.drawRestore(rand.New(rand.NewPCG(seed, streamRestore)))
 	d.drawRunState(rand.New(rand.NewPCG(seed, streamRun)))
+	d.drawBatch(rand.New(rand.NewPCG(seed, streamBatch)))
 	if rng.IntN(5) == 0 {
 		d.night()
 	}

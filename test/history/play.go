@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/netip"
 	"sync"
 	"testing"
 	"time"
@@ -148,6 +149,7 @@ func newPlayer(t *testing.T, plan Plan) *player {
 		},
 		ControlPlane: func(c *controlplane.Config) {
 			c.LostAfter, c.Witness = 0, p.witness(hostControlPlane(0))
+			c.EndpointNetworks = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} // those of the wire
 			p.retention(c)
 		},
 		Syncer: func(c *syncer.Config) {

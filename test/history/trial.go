@@ -82,13 +82,24 @@ const (
 	sessionOver = 2 * time.Minute
 )
 
-// AllTrials are plans that make every trial, and nothing else: those in which etcd goes back to a backup,
-// and those with a guest, have plans of their own.
-func AllTrials() []Plan {
-	shape := Shape{Clusters: 3, ControlPlanes: 2, Names: 1, Slots: 2, Delay: time.Millisecond}
-	withGuest := shape
-	withGuest.Guests = 1
-	return []Plan{trialsOf(shape, trials()), trialsOf(shape, restoreTrials()), trialsOf(withGuest, guestTrials())}
+// suite are trials that are made one after another, in one plan.
+type suite struct {
+	guests int
+	trials map[string]func(*trial) error
+}
+
+// suites are all trials. Those in which etcd goes back to a backup, and those with a guest, have plans of
+// their own.
+func suites() []suite {
+	return []suite{{trials: trials()}, {trials: restoreTrials()}, {trials: guestTrials(), guests: 1}, {trials: endpointTrials()}, {trials: batchTrials()}, {trials: jobWayTrials()}}
+}
+
+// AllTrials are plans that make every trial, and nothing else.
+func AllTrials() (out []Plan) {
+	for _, s := range suites() {
+		out = append(out, trialsOf(Shape{Clusters: 3, ControlPlanes: 2, Names: 1, Slots: 2, Delay: time.Millisecond, Guests: s.guests}, s.trials))
+	}
+	return out
 }
 
 func trialsOf(shape Shape, all map[string]func(*trial) error) Plan {
@@ -101,8 +112,8 @@ func trialsOf(shape Shape, all map[string]func(*trial) error) Plan {
 
 // doing is what a trial does; nil when there is none of the name.
 func doing(what string) func(*trial) error {
-	for _, of := range []map[string]func(*trial) error{trials(), restoreTrials(), guestTrials()} {
-		if do := of[what]; do != nil {
+	for _, s := range suites() {
+		if do := s.trials[what]; do != nil {
 			return do
 		}
 	}

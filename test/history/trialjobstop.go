@@ -44,13 +44,7 @@ func (t *trial) silentWithJob() error {
 // atEachWay submits jobs that only the trial's cluster can take. At each moment of one something happens: the job
 // is started once all the same.
 func (t *trial) atEachWay(happens func()) error {
-	for i := range t.player.plan.Shape.Clusters {
-		if c := t.player.w.Cluster(clusterID(i)); c != t.cluster {
-			c.Kill()
-			defer c.Start()
-		}
-	}
-	<-time.After(sessionOver)
+	defer t.only()()
 	var all error
 	for ways := firstWay; ways <= lastJobWay; ways++ {
 		number := t.event(ways)

@@ -1,0 +1,437 @@
+package history
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/wire"
+	"github.com/oscarfed/oscarfed/test/world"
+)
+
+// jobWayTrials are those of jobs that only one cluster can take, and whose OSCAR, lists or owner come between.
+func jobWayTrials() map[string]func(*trial) error {
+	return map[string]func(*trial) error{
+		"a job that its syncer has claimed ends when it is cancelled":              (*trial).cancelClaimed,
+		"a job that its syncer has claimed waits while its cluster is paused":      (*trial).pauseClaimed,
+		"a job that cannot reach its OSCAR ends when it is cancelled":              (*trial).cancelUnsent,
+		"a job that cannot reach its OSCAR waits while its cluster is paused":      (*trial).pauseUnsent,
+		"a job that cannot reach its OSCAR ends with its service":                  (*trial).deleteUnsent,
+		"a job that cannot reach its OSCAR for long is tried again":                (*trial).longUnsent,
+		"a job that OSCAR never answers is uncertain until a person decides":       (*trial).resolveDoubt,
+		"a job that OSCAR never answers, and that is cancelled, ends":              (*trial).cancelDoubt,
+		"a job that OSCAR never answers, and whose cluster is paused, ends":        (*trial).pauseDoubt,
+		"a job is what the first list shows of it, however late":                   (*trial).seenFirst,
+		"a job that somebody deletes has vanished":                                 (*trial).jobDeleted,
+		"a job that is cancelled is deleted again, while its OSCAR does not do so": (*trial).cancelAgain,
+		"a job that is cancelled while its cluster is paused ends after that":      (*trial).cancelPaused,
+		"a job of a service that is deleted with its jobs is cancelled":            (*trial).deleteWithJobs,
+		"a job that nobody takes is cancelled at once":                             (*trial).cancelQueued,
+		"a job of a cluster that is away can be given up":                          (*trial).giveUp,
+		"a job that has failed runs again when it is replayed":                     (*trial).replayFailed,
+	}
+}
+
+// only leaves the trial's cluster alone.
+func (t *trial) only() (back func()) {
+	var killed []*world.Cluster
+	for i := range t.player.plan.Shape.Clusters {
+		if c := t.player.w.Cluster(clusterID(i)); c != t.cluster {
+			c.Kill()
+			killed = append(killed, c)
+		}
+	}
+	<-time.After(sessionOver)
+	return func() {
+		for _, c := range killed {
+			c.Start()
+		}
+	}
+}
+
+// told is what the syncer of the trial's cluster reports of a job.
+func (t *trial) told(id string) record.JobState {
+	j := t.player.w.Job(id)
+	if j == nil {
+		return ""
+	}
+	kv, err := t.player.w.Store.Get(t.ctx, record.JobReportKey(t.cluster.ID, id, j.Attempt))
+	if err != nil {
+		return ""
+	}
+	r, err := store.Decode[record.JobReport](kv)
+	if err != nil {
+		return ""
+	}
+	return r.State
+}
+
+// whenTold waits until a job is reported as something.
+func (t *trial) whenTold(id string, state record.JobState) error {
+	pause := seenLate / 10
+	for began := time.Now(); t.told(id) != state; <-time.After(pause) {
+		if time.Since(began) > trialLate || t.state(id).Ended() {
+			return fmt.Errorf("it is reported as %q, and not as %q; it is %+v", t.told(id), state, t.player.w.Job(id))
+		}
+		pause = min(pause*11/10, look)
+	}
+	return nil
+}
+
+// slowEtcd lets what etcd tells the syncer of the trial's cluster come late.
+func (t *trial) slowEtcd() (mend func()) {
+	return t.player.net.AddRule(world.HostEtcd, t.cluster.Host(), wire.Rule{Delay: seenLate})
+}
+
+// claimed submits a job that only the trial's cluster can take, and does something when it is claimed.
+func (t *trial) claimed(do func(id string)) (id string, back func(), err error) {
+	back = t.only()
+	slow := t.slowEtcd()
+	defer slow()
+	if id, err = t.submit(); err != nil {
+		return id, back, err
+	}
+	if err = t.whenTold(id, record.JobClaimed); err == nil {
+		do(id)
+	}
+	return id, back, err
+}
+
+func (t *trial) cancelClaimed() error {
+	var cancelled error
+	id, back, err := t.claimed(func(id string) { _, cancelled = t.api.CancelJob(t.ctx, id) })
+	defer back()
+	return errors.Join(err, cancelled, t.becomes(id, record.JobCancelled), t.started(0))
+}
+
+func (t *trial) pauseClaimed() error {
+	var paused error
+	id, back, err := t.claimed(func(string) { paused = t.setCluster(record.ClusterPaused) })
+	defer back()
+	err = errors.Join(err, paused, t.becomes(id, record.JobQueued))
+	<-time.After(trialSoon)
+	return errors.Join(err, t.started(0), t.setCluster(record.ClusterActive), t.runs(id))
+}
+
+// setCluster sets the state of the trial's cluster.
+func (t *trial) setCluster(state record.ClusterState) error {
+	_, err := t.api.SetClusterState(t.ctx, t.cluster.ID, string(state))
+	return err
+}
+
+// started demands how often the trial's job was started.
+func (t *trial) started(times int) error {
+	if starts := t.player.w.Starts("the event of " + t.name); starts != times {
+		return fmt.Errorf("it was started %d times, not %d", starts, times)
+	}
+	return nil
+}
+
+// runs waits until a job has run, once.
+func (t *trial) runs(id string) error {
+	err := t.await("the job has run", func() bool { return t.state(id) == record.JobSucceeded || t.state(id) == record.JobFailed })
+	return errors.Join(err, t.started(1))
+}
+
+// unsent submits a job whose OSCAR goes away as soon as it is claimed, and does something then.
+func (t *trial) unsent(do func(id string) error) (id string, back func(), err error) {
+	lives := func() {}
+	id, others, err := t.claimed(func(string) {
+		t.cluster.OscarDies()
+		lives = t.cluster.OscarLives
+	})
+	if err == nil {
+		err = t.whenTold(id, record.JobSubmitting)
+	}
+	if err == nil {
+		<-time.After(trialSoon / 4)
+		err = do(id)
+	}
+	return id, func() { lives(); others() }, err
+}
+
+func (t *trial) cancelUnsent() error {
+	id, back, err := t.unsent(func(id string) error {
+		_, err := t.api.CancelJob(t.ctx, id)
+		return err
+	})
+	defer back()
+	return errors.Join(err, t.becomes(id, record.JobCancelled), t.started(0))
+}
+
+func (t *trial) pauseUnsent() error {
+	id, back, err := t.unsent(func(id string) error {
+		return errors.Join(t.setCluster(record.ClusterPaused), t.becomes(id, record.JobQueued), t.setCluster(record.ClusterActive))
+	})
+	back()
+	return errors.Join(err, t.runs(id))
+}
+
+func (t *trial) longUnsent() error {
+	id, back, err := t.unsent(func(id string) error {
+		return t.becomes(id, record.JobQueued)
+	})
+	back()
+	return errors.Join(err, t.runs(id))
+}
+
+// deleteUnsent deletes the service of a job whose OSCAR does not answer.
+func (t *trial) deleteUnsent() error {
+	home := *t
+	home.cluster = t.player.w.Cluster(t.player.users.clusters[0])
+	if _, err := t.api.CreateService(t.ctx, t.alone(t.name, "first"), client.CreateOptions{Wait: trialLate}); err != nil {
+		return err
+	}
+	slow := home.slowEtcd()
+	defer slow()
+	id, err := t.send("one")
+	if err == nil {
+		err = home.whenTold(id, record.JobClaimed)
+	}
+	home.cluster.OscarDies()
+	defer home.cluster.OscarLives()
+	if err == nil {
+		err = home.whenTold(id, record.JobSubmitting)
+	}
+	_, deleted := t.api.DeleteService(t.ctx, t.name, client.DeleteOptions{})
+	return errors.Join(err, deleted, t.becomes(id, record.JobCancelled))
+}
+
+// doubt submits a job that OSCAR never answers: nobody can know whether it has made it.
+func (t *trial) doubt() (id string, back func(), err error) {
+	back = t.only()
+	if err = t.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpJob, Fault: oscarsim.FaultHang}); err != nil {
+		return id, back, err
+	}
+	if id, err = t.submit(); err != nil {
+		return id, back, err
+	}
+	return id, back, t.whenTold(id, record.JobSubmitting)
+}
+
+func (t *trial) resolveDoubt() error {
+	var all error
+	for _, as := range []record.JobState{record.JobVanished, record.JobSubmitted} {
+		one := *t
+		one.name = fmt.Sprintf("%s-%s", t.name, as)
+		id, back, err := one.doubt()
+		_, early := t.api.ResolveJob(t.ctx, id, string(as))
+		err = errors.Join(err, refused(early, v1.CodeFailedPrecondition), one.whenTold(id, record.JobUncertain))
+		slow := t.slowEtcd()
+		_, resolved := t.api.ResolveJob(t.ctx, id, string(as))
+		if as == record.JobSubmitted {
+			_, again := t.api.ResolveJob(t.ctx, id, string(as))
+			resolved = errors.Join(resolved, again)
+		}
+		slow()
+		all = errors.Join(all, err, resolved, one.becomes(id, record.JobVanished), one.started(0))
+		t.sim.ClearFaults()
+		back()
+	}
+	return all
+}
+
+func (t *trial) cancelDoubt() error {
+	id, back, err := t.doubt()
+	defer back()
+	<-time.After(trialSoon / 4)
+	_, cancelled := t.api.CancelJob(t.ctx, id)
+	return errors.Join(err, cancelled, t.becomes(id, record.JobVanished), t.started(0))
+}
+
+func (t *trial) pauseDoubt() error {
+	id, back, err := t.doubt()
+	defer back()
+	<-time.After(trialSoon / 4)
+	err = errors.Join(err, t.setCluster(record.ClusterPaused), t.becomes(id, record.JobVanished), t.started(0))
+	return errors.Join(err, t.setCluster(record.ClusterActive))
+}
+
+// seenFirst hides the lists of Jobs until a Job is what it is to be seen as first.
+func (t *trial) seenFirst() error {
+	back := t.only()
+	defer back()
+	var all error
+	for _, said := range []string{"", oscarsim.Fault500After, oscarsim.FaultLate} {
+		for status, becomes := range map[string]record.JobState{
+			oscarsim.JobRunning: record.JobRunning, oscarsim.JobSucceeded: record.JobSucceeded, oscarsim.JobFailed: record.JobFailed,
+		} {
+			one := *t
+			one.name = fmt.Sprintf("%s-%s-%s", t.name, said, status)
+			if err := one.seenAs(said, status, becomes); err != nil {
+				all = errors.Join(all, fmt.Errorf("OSCAR says %q, and the first list %s: %w", said, status, err))
+			}
+			t.sim.ClearFaults()
+		}
+	}
+	return all
+}
+
+// unlistedFor is longer than a syncer sends a job again that is not listed.
+const unlistedFor = 20 * time.Minute
+
+func (t *trial) seenAs(said, status string, becomes record.JobState) error {
+	faults := []oscarsim.Fault{{Op: oscarsim.OpLogs, Fault: oscarsim.Fault500}}
+	from := record.JobSubmitted
+	switch said {
+	case oscarsim.Fault500After:
+		faults, from = append(faults, oscarsim.Fault{Op: oscarsim.OpJob, Fault: said, Count: 1}), record.JobSubmitting
+	case oscarsim.FaultLate: // the lists show nothing at first
+		faults, from = []oscarsim.Fault{{Op: oscarsim.OpJob, Fault: said, Delay: unlistedFor}}, record.JobUncertain
+	}
+	for _, f := range faults {
+		if err := t.sim.SetFault(f); err != nil {
+			return err
+		}
+	}
+	id, err := t.submit()
+	if err != nil {
+		return err
+	}
+	if err := t.whenTold(id, from); err != nil {
+		return err
+	}
+	if from == record.JobUncertain {
+		if err := t.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpLogs, Fault: oscarsim.Fault500}); err != nil {
+			return err
+		}
+	}
+	var name string
+	if err := t.await("OSCAR has it", func() bool { name = t.atOSCAR(); return name != "" }); err != nil {
+		return err
+	}
+	if err := t.sim.SetJobStatus(jobService, name, status); err != nil {
+		return err
+	}
+	t.sim.ClearFaults()
+	if err := t.becomes(id, becomes); err != nil || becomes.Ended() {
+		return err
+	}
+	return errors.Join(t.sim.SetJobStatus(jobService, name, oscarsim.JobSucceeded), t.becomes(id, record.JobSucceeded))
+}
+
+// atOSCAR is the name of the Job of the trial's event; empty when there is none.
+func (t *trial) atOSCAR() string {
+	for _, j := range t.sim.Jobs(jobService) {
+		if j.Event == "the event of "+t.name {
+			return j.Name
+		}
+	}
+	return ""
+}
+
+// standsAt submits a job, and gives the name of its Job, which is made to run for ever.
+func (t *trial) standsAt() (id, name string, err error) {
+	if id, err = t.submit(); err != nil {
+		return "", "", err
+	}
+	if err = t.await("OSCAR has it", func() bool { name = t.atOSCAR(); return name != "" }); err == nil {
+		err = t.sim.SetJobStatus(jobService, name, oscarsim.JobRunning)
+	}
+	return id, name, errors.Join(err, t.becomes(id, record.JobRunning))
+}
+
+func (t *trial) jobDeleted() error {
+	defer t.only()()
+	id, name, err := t.standsAt()
+	if err == nil {
+		err = t.sim.DeleteJob(jobService, name)
+	}
+	return errors.Join(err, t.becomes(id, record.JobVanished), t.started(1))
+}
+
+// cancelAgain has OSCAR answer the deletion of a Job, and do nothing, for a while.
+func (t *trial) cancelAgain() error {
+	defer t.only()()
+	id, _, err := t.standsAt()
+	if err == nil {
+		err = t.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpLogsDelete, Fault: oscarsim.Fault500})
+	}
+	_, cancelled := t.api.CancelJob(t.ctx, id)
+	_, again := t.api.CancelJob(t.ctx, id)
+	<-time.After(trialSoon)
+	t.sim.ClearFaults()
+	err = errors.Join(err, cancelled, again, t.becomes(id, record.JobCancelled))
+	_, twice := t.api.CancelJob(t.ctx, id)
+	return errors.Join(err, twice)
+}
+
+func (t *trial) cancelPaused() error {
+	defer t.only()()
+	id, _, err := t.standsAt()
+	err = errors.Join(err, t.setCluster(record.ClusterPaused))
+	_, cancelled := t.api.CancelJob(t.ctx, id)
+	<-time.After(trialSoon)
+	if state := t.state(id); state != record.JobRunning {
+		err = errors.Join(err, fmt.Errorf("it is %s on a cluster that is paused", state))
+	}
+	return errors.Join(err, cancelled, t.setCluster(record.ClusterActive), t.becomes(id, record.JobCancelled))
+}
+
+// deleteWithJobs deletes a service with its jobs, one of which runs.
+func (t *trial) deleteWithJobs() error {
+	if _, err := t.api.CreateService(t.ctx, t.alone(t.name, "first"), client.CreateOptions{Wait: trialLate}); err != nil {
+		return err
+	}
+	sim := t.player.w.Cluster(t.player.users.clusters[0]).Sim
+	id, err := t.send("one")
+	if err != nil {
+		return err
+	}
+	err = t.await("OSCAR has it", func() bool { return len(sim.Jobs(t.name)) > 0 })
+	for _, j := range sim.Jobs(t.name) {
+		err = errors.Join(err, sim.SetJobStatus(t.name, j.Name, oscarsim.JobRunning))
+	}
+	err = errors.Join(err, t.becomes(id, record.JobRunning))
+	_, waits := t.api.DeleteService(t.ctx, t.name, client.DeleteOptions{})
+	<-time.After(trialSoon)
+	if state := t.state(id); state != record.JobRunning {
+		err = errors.Join(err, fmt.Errorf("it is %s, and its service is to wait for it", state))
+	}
+	_, hurries := t.api.DeleteService(t.ctx, t.name, client.DeleteOptions{Jobs: "cancel"})
+	return errors.Join(err, waits, hurries, t.becomes(id, record.JobCancelled))
+}
+
+func (t *trial) cancelQueued() error {
+	defer t.full()()
+	id, err := t.submit()
+	if err != nil {
+		return err
+	}
+	_, err = t.api.CancelJob(t.ctx, id)
+	if state := t.state(id); state != record.JobCancelled {
+		err = errors.Join(err, fmt.Errorf("it is %s", state))
+	}
+	return errors.Join(err, t.started(0))
+}
+
+// giveUp gives a job up whose cluster is away.
+func (t *trial) giveUp() error {
+	defer t.only()()
+	id, name, err := t.standsAt()
+	t.cluster.Kill()
+	defer t.cluster.Start()
+	<-time.After(sessionOver)
+	_, resolved := t.api.ResolveJob(t.ctx, id, string(record.JobVanished))
+	return errors.Join(err, resolved, t.becomes(id, record.JobVanished), t.sim.SetJobStatus(jobService, name, oscarsim.JobSucceeded))
+}
+
+func (t *trial) replayFailed() error {
+	defer t.only()()
+	id, name, err := t.standsAt()
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(t.sim.SetJobStatus(jobService, name, oscarsim.JobFailed), t.becomes(id, record.JobFailed)); err != nil {
+		return err
+	}
+	_, err = t.api.ReplayJob(t.ctx, id)
+	err = errors.Join(err, t.await("it has run again", func() bool { return t.state(id).Ended() }), t.started(2))
+	_, resolved := t.api.ResolveJob(t.ctx, id, string(record.JobVanished))
+	return errors.Join(err, refused(resolved, v1.CodeFailedPrecondition))
+}
