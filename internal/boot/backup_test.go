@@ -320,6 +320,41 @@ func TestARestoredBackupHasANewEpoch(t *testing.T) {
 	}
 }
 
+// Whatever a restore has made beside the database when it is killed, the next one removes it.
+func TestAKilledRestoreLeavesNothingForEver(t *testing.T) {
+	_, file := backedUp(t)
+	killed, next := t.TempDir(), t.TempDir()
+	restore := func(dir string, then func() error) []os.DirEntry {
+		t.Helper()
+		cfg := embedded.RestoreConfig{Backup: file, Dir: filepath.Join(dir, "etcd"), Logger: storetest.Logger(t)}
+		if _, _, err := restoreEtcd(t.Context(), cfg, "", then); err != nil {
+			t.Fatal(err)
+		}
+		there, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return there
+	}
+	left := 0
+	restore(killed, func() error {
+		there, err := os.ReadDir(killed)
+		for _, one := range there {
+			if one.Name() != "etcd" {
+				left++
+				err = errors.Join(err, os.MkdirAll(filepath.Join(next, one.Name(), "with", "data"), 0o700))
+			}
+		}
+		return err
+	})
+	if left == 0 {
+		t.Fatal("it works in no folder of its own")
+	}
+	if there := restore(next, func() error { return nil }); len(there) != 1 || there[0].Name() != "etcd" {
+		t.Errorf("beside the database are %v", there)
+	}
+}
+
 // TestAStoreThatWasFullIsRestored, which one does to give it a larger quota: the alarm
 // is in the backup.
 func TestAStoreThatWasFullIsRestored(t *testing.T) {

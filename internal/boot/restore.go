@@ -81,22 +81,19 @@ func asideOf(dir string, now time.Time) string {
 func restoreEtcd(ctx context.Context, cfg embedded.RestoreConfig, witness string, then func() error) (out embedded.Restored, epoch string, err error) {
 	// The restored data may hold users and have authentication enabled: a throw-away authority
 	// lets in root alone.
-	work, err := os.MkdirTemp(filepath.Dir(cfg.Dir), ".restore-authority-*")
-	if err != nil {
-		return out, "", err
+	var authority *pki.Authority
+	var caFile string
+	cfg.Certify = func(dir string) (certFile, keyFile, _ string, err error) {
+		if authority, err = pki.LoadOrCreate(dir, authorityName, time.Now); err != nil {
+			return "", "", "", err
+		}
+		file := filepath.Join(dir, "server.pem")
+		_, err = authority.Server(pki.ServerConfig{File: file, Hosts: []string{"127.0.0.1"}, Life: rootLife, Logger: slog.New(slog.DiscardHandler)})
+		caFile = filepath.Join(dir, pki.AuthorityCertFile)
+		return file, file, caFile, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	authority, err := pki.LoadOrCreate(work, authorityName, time.Now)
-	if err != nil {
-		return out, "", err
-	}
-	file := filepath.Join(work, "server.pem")
-	if _, err := authority.Server(pki.ServerConfig{File: file, Hosts: []string{"127.0.0.1"}, Life: rootLife, Logger: slog.New(slog.DiscardHandler)}); err != nil {
-		return out, "", err
-	}
-	cfg.CertFile, cfg.KeyFile, cfg.CAFile = file, file, filepath.Join(work, pki.AuthorityCertFile)
 	cfg.Prepare = func(endpoint string) error {
-		users := &etcdUsers{authority: authority, caFile: cfg.CAFile, endpoints: []string{endpoint}, log: cfg.Logger}
+		users := &etcdUsers{authority: authority, caFile: caFile, endpoints: []string{endpoint}, log: cfg.Logger}
 		st, err := users.root(ctx)
 		if err != nil {
 			return err

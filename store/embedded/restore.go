@@ -49,10 +49,11 @@ type RestoreConfig struct {
 	// Prepare, when set, is called with a server that runs on what was restored and that no other
 	// process knows, before the data appears in Dir.
 	Prepare func(endpoint string) error
-	// CertFile, KeyFile and CAFile are of that server. With them only root is let in where
-	// authentication is off in the restored store.
-	CertFile, KeyFile, CAFile string
-	Logger                    *slog.Logger
+	// Certify, when set, makes the certificates of that server in a folder that is gone with the restore, also
+	// when this process dies and another one restores. With them only root is let in where authentication is
+	// off in the restored store.
+	Certify func(dir string) (certFile, keyFile, caFile string, err error)
+	Logger  *slog.Logger
 }
 
 // Restored says what came out of a backup.
@@ -216,10 +217,15 @@ func extract(backup, to string) (err error) {
 func prepare(dir string, cfg RestoreConfig) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	server, err := Start(ctx, Config{
-		Dir: dir, ListenClient: "127.0.0.1:0", Logger: cfg.Logger, unlimited: true,
-		CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, CAFile: cfg.CAFile, Guarded: cfg.CertFile != "",
-	})
+	of := Config{Dir: dir, ListenClient: "127.0.0.1:0", Logger: cfg.Logger, unlimited: true}
+	if cfg.Certify != nil {
+		var err error
+		if of.CertFile, of.KeyFile, of.CAFile, err = cfg.Certify(filepath.Dir(dir)); err != nil {
+			return err
+		}
+		of.Guarded = true
+	}
+	server, err := Start(ctx, of)
 	if err != nil {
 		return err
 	}
