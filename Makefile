@@ -86,15 +86,15 @@ $(KUBE)/built: tools/kube.mod tools/kube.sum
 kube-node: node-programs ## start a real Kubernetes node in namespaces, run a pod on it (or COMMAND="kubectl get nodes"), end it without a trace; root, Linux
 	@$(BUILD)/kubenode -kube $(KUBE) -node $(NODE) -- $(COMMAND)
 
-e2e-kube: node-programs images previous-images ## the charts and images on such a node; E2E_KUBE=auto skips where a machine refuses
+e2e-kube: node-programs previous-images ## the charts and images on such a node; E2E_KUBE=auto skips where a machine refuses
 	@mkdir -p $(BUILD)/e2ekube
-	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BUILD)/e2ekube/ filippo.io/age/cmd/age-keygen ./cmd/oscarfed ./test/oscarpod ./test/e2ekube/certificates ./test/e2ekube/function
+	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BUILD)/e2ekube/ filippo.io/age/cmd/age-keygen ./cmd/oscarfed ./test/oscarpod ./test/e2ekube/...
 	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BUILD)/e2ekube/etcd go.etcd.io/etcd/server/v3
-	@helm=$$(tools/tool.sh helm); arch=$$($(GO) env GOARCH); \
-		$(BUILD)/kubenode -kube $(KUBE) -node $(NODE) -image localhost/etcd:test=$(BUILD)/e2ekube/etcd \
+	@ln -sf "$$(tools/tool.sh helm)" $(BUILD)/e2ekube/helm
+	@$(GO) run ./deploy/release -images -ko "$$(tools/tool.sh ko)" -out $(BUILD)/e2ekube/images -arch "$$($(GO) env GOARCH)"
+	@$(BUILD)/kubenode -kube $(KUBE) -node $(NODE) -image localhost/etcd:test=$(BUILD)/e2ekube/etcd \
 		-image localhost/oscar:test=$(BUILD)/e2ekube/oscarpod -image localhost/function:test=$(BUILD)/e2ekube/function -- \
-		test/e2ekube/run.sh "$(CURDIR)/$(BUILD)/images/oscarfed-$(or $(RELEASE),devel)-linux-$$arch.tar" "$$helm" "$(CURDIR)/$(BUILD)/e2ekube" \
-		"$(CURDIR)/$(PREVIOUS)/images"
+		test/e2ekube/run.sh "$(CURDIR)/$(BUILD)/e2ekube" "$(CURDIR)/$(PREVIOUS)/images"
 
 node-programs: kube $(NODE)/built
 	@tools/kubenode.sh

@@ -1,44 +1,49 @@
-# What federation.sh, upgrade.sh and external.sh begin with: a control plane with TLS, two OSCARs that join, a federation
-# of them, a job. Sourced by them. $tree is where the charts of a release are, and $join its oscarfed, which prints how a
-# cluster joins.
+# What federation.sh, upgrade.sh, external.sh and members.sh begin with: a control plane with TLS, OSCARs that join, a
+# federation of two, a job. Sourced by them. $from is where the charts of a release are, and $join its oscarfed, which
+# prints how a cluster joins.
 
+# create_namespace: of a control plane, with the administrator's password.
+create_namespace() {
+  kubectl create namespace "$namespace" >/dev/null
+  k create secret generic oscarfed-admin --from-file=password="$work/admin-password" >/dev/null
+}
 # controlplane [VALUES...]: in the namespace. oscarfed asks it from then on.
 controlplane() {
   local address
   volume "$namespace" 10Gi
-  "$helm" upgrade --install "$release" "$tree/deploy/helm/oscarfed" --namespace="$namespace" \
+  helm upgrade --install "$release" "$from/deploy/helm/oscarfed" --namespace="$namespace" \
     --set admin.passwordSecret.name=oscarfed-admin --set api.tlsSecret=api "$@" >/dev/null
-  work=$(mktemp -d)
   address=$(k get service "$name" -o 'jsonpath={.spec.clusterIP}')
-  "$programs/certificates" "$work/api" "$name.$namespace.svc" "$address"
+  certificates "$work/api" "$name.$namespace.svc" "$address"
   k create secret tls api --cert="$work/api/tls.crt" --key="$work/api/tls.key" >/dev/null
-  printf correct-horse-battery-staple >"$work/password"
-  export OSCARFED_ENDPOINT=https://$address:8080 OSCARFED_PASSWORD_FILE=$work/password OSCARFED_CA_FILE=$work/api/ca.crt
+  export OSCARFED_ENDPOINT=https://$address:8080 OSCARFED_PASSWORD_FILE=$work/admin-password OSCARFED_CA_FILE=$work/api/ca.crt
   export XDG_CONFIG_HOME=$work
   reached
   say "a control plane with TLS"
 }
-oscarfed() { "$programs/oscarfed" "$@"; }
 # reached: the control plane is ready, and kube-proxy has learned it.
 reached() {
   k rollout status "statefulset/$name" --timeout=$limit >/dev/null
   until_shows '[' oscarfed get clusters -o json 2>/dev/null
 }
 
-# oscar LETTER MILLICORES: an OSCAR with so much free, and with the rights that it has on Kubernetes.
+# oscar LETTER MILLICORES SERVICES: an OSCAR somewhere else, oscar-LETTER.example.org, with so much free, that keeps its
+# services in that namespace, and with the rights that it has on Kubernetes. What its users run is held to nothing.
 oscar() {
-  local namespace=cluster-$1
-  kubectl create namespace "oscar-svc-$1" >/dev/null
-  restricted
-  k create secret generic oscar-password --from-literal=password=staple-battery-horse >/dev/null
+  local name=oscar-$1 namespace=example-org
+  kubectl create namespace "$3" >/dev/null
+  kubectl label namespace "$3" pod-security.kubernetes.io/enforce=privileged >/dev/null
+  certificates "$work/$name" "$name.example.org"
+  printf staple-battery-horse >"$work/oscar-password"
+  k create secret generic "$name" --from-file="$work/$name" --from-file=password="$work/oscar-password" >/dev/null
   kubectl apply -f - >/dev/null <<YAML
 apiVersion: v1
 kind: ServiceAccount
-metadata: {name: oscar, namespace: $namespace}
+metadata: {name: $name, namespace: $namespace}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
-metadata: {name: oscar, namespace: oscar-svc-$1}
+metadata: {name: oscar, namespace: $3}
 rules:
   - {apiGroups: [""], resources: [configmaps, podtemplates, secrets], verbs: [create, update, delete]}
   - {apiGroups: [""], resources: [pods, pods/log], verbs: [get, list]}
@@ -46,57 +51,75 @@ rules:
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
-metadata: {name: oscar, namespace: oscar-svc-$1}
+metadata: {name: oscar, namespace: $3}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: oscar}
-subjects: [{kind: ServiceAccount, name: oscar, namespace: $namespace}]
+subjects: [{kind: ServiceAccount, name: $name, namespace: $namespace}]
 ---
 apiVersion: apps/v1
 kind: Deployment
-metadata: {name: oscar, namespace: $namespace}
+metadata: {name: $name, namespace: $namespace}
 spec:
-  selector: {matchLabels: {app: oscar}}
+  selector: {matchLabels: {app: $name}}
   template:
-    metadata: {labels: {app: oscar}}
+    metadata: {labels: {app: $name}}
     spec:
-      serviceAccountName: oscar
-      securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}
+      serviceAccountName: $name
+      securityContext: {runAsNonRoot: true, runAsUser: 65532, fsGroup: 65532, seccompProfile: {type: RuntimeDefault}}
       containers:
         - name: oscar
           image: localhost/oscar:test
-          args: [-id, oscar-cluster-$1, -services, oscar-svc-$1, -password-file, /etc/oscar/password, -free, "$2"]
+          args:
+            - -id=oscar-cluster-$1
+            - -services=$3
+            - -free=$2
+            - -password-file=/etc/oscar/password
+            - -tls-cert-file=/etc/oscar/tls.crt
+            - -tls-key-file=/etc/oscar/tls.key
           securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
-          readinessProbe: {httpGet: {path: /health, port: 8080}, periodSeconds: 1}
-          volumeMounts: [{name: password, mountPath: /etc/oscar, readOnly: true}]
-      volumes: [{name: password, secret: {secretName: oscar-password}}]
+          readinessProbe: {httpGet: {path: /health, port: 8443, scheme: HTTPS}, periodSeconds: 1}
+          volumeMounts: [{name: files, mountPath: /etc/oscar, readOnly: true}]
+      volumes: [{name: files, secret: {secretName: $name, defaultMode: 0440}}]
 ---
 apiVersion: v1
 kind: Service
-metadata: {name: oscar, namespace: $namespace}
-spec: {selector: {app: oscar}, ports: [{port: 8080}]}
+metadata: {name: $name, namespace: $namespace}
+spec: {selector: {app: $name}, ports: [{port: 443, targetPort: 8443}]}
 YAML
-  volume "syncer-$1" 1Gi
 }
 
-# joined LETTER: runs the printed command. It names the namespace and the services of a cluster that has a
-# Kubernetes of its own; here two share one. That of 0.1.0 leaves out the address of OSCAR.
+# joined LETTER: a cluster joins from the namespace cluster-LETTER, with services in oscar-svc-LETTER: the printed commands
+# are for a cluster that has a Kubernetes of its own; here two share one.
 joined() {
-  local control=$name.$namespace.svc namespace=cluster-$1
-  "$join" cluster join "oscar-cluster-$1" "http://oscar.$namespace.svc:8080" --helm --control-plane "https://$control:8080" >"$work/join-$1.sh"
-  sed -i -e "s|--namespace=oscarfed|--namespace=$namespace|" -e "s|^helm |$helm |" \
-    -e "s|--values=-|--set=oscar.servicesNamespace=oscar-svc-$1 --set=oscar.endpoint=http://oscar.$namespace.svc:8080 --values=-|" "$work/join-$1.sh"
-  (cd "$tree" && bash -e "$work/join-$1.sh") >/dev/null
+  kubectl create namespace "cluster-$1" >/dev/null
+  kubectl --namespace="cluster-$1" create secret generic oscar-password --from-file=password="$work/oscar-password" >/dev/null
+  "$join" cluster join "oscar-cluster-$1" "https://oscar-$1.example.org" --helm >"$work/join.sh"
+  sed -i "s|--namespace=oscarfed|--namespace=cluster-$1|" "$work/join.sh"
+  synced "$1" "cluster-$1" --set=oscar.servicesNamespace="oscar-svc-$1"
+}
+
+# synced LETTER NAMESPACE [VALUES...]: runs what was printed, which does not know that the certificate of OSCAR is of no
+# public authority, and has no address of OSCAR when 0.1.0 printed it.
+synced() {
+  local namespace=$2
+  volume "syncer-$1" 1Gi
+  k create configmap oscar-ca --from-file="$work/oscar-$1/ca.crt" >/dev/null
+  sed -i "s|--values=-|--set=oscar.endpoint=https://oscar-$1.example.org --set=oscar.ca.configMap=oscar-ca ${*:3} --values=-|" "$work/join.sh"
+  (cd "$from" && bash -e "$work/join.sh") >/dev/null
   k rollout status deployment/oscar-syncer --timeout=$limit >/dev/null
 }
 
-# federated COORDINATOR WORKER: two clusters by their letters, of which the worker has room for jobs, and their federation.
-federated() {
+# alive LETTER...: the syncers of these clusters have a session.
+alive() {
   local letter
-  oscar "$1" 100
-  oscar "$2" 4000
-  for letter in "$1" "$2"; do joined "$letter"; done
-  for letter in "$1" "$2"; do until_shows true oscarfed get cluster "oscar-cluster-$letter" -o 'jsonpath={[0].alive}'; done
+  for letter; do until_shows true oscarfed get cluster "oscar-cluster-$letter" -o 'jsonpath={[0].alive}'; done
+}
+
+# federated COORDINATOR WORKER [SERVICES]: the federation of two clusters that joined, by their letters, of which the worker
+# has room for jobs. The coordinator's services are in that namespace.
+federated() {
+  coordinator=$1 worker=$2 services=${3:-oscar-svc-$1}
+  alive "$1" "$2"
   say "two clusters have joined"
-  coordinator=$1 worker=$2
   cat >"$work/sum.yaml" <<YAML
 functions:
   oscar:
@@ -114,7 +137,7 @@ functions:
 YAML
   echo 'true' >"$work/script.sh"
   oscarfed apply -f "$work/sum.yaml" >/dev/null
-  kubectl --namespace="oscar-svc-$1" get configmap sum0 >/dev/null
+  kubectl --namespace="$services" get configmap sum0 >/dev/null
   kubectl --namespace="oscar-svc-$2" get configmap sum1 >/dev/null
   say "a federation of two"
 }
@@ -136,6 +159,6 @@ changed() {
   memory=$((memory + 1))
   sed -i "s/memory: .*/memory: ${memory}Mi/" "$work/sum.yaml"
   oscarfed apply -f "$work/sum.yaml" >/dev/null
-  kubectl --namespace="oscar-svc-$coordinator" get configmap sum0 -o yaml | has "${memory}Mi"
+  kubectl --namespace="$services" get configmap sum0 -o yaml | has "${memory}Mi"
   kubectl --namespace="oscar-svc-$worker" get configmap sum1 -o yaml | has "${memory}Mi"
 }

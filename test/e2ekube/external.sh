@@ -4,10 +4,10 @@
 # is away; the gateways are killed. Sourced by run.sh.
 # shellcheck source=test/e2ekube/clusters.sh
 . "$here/clusters.sh"
-namespace=external release=fed name=fed-oscarfed tree=$here/../.. join=$programs/oscarfed
-restricted
+namespace=external release=fed name=fed-oscarfed from=$tree join=oscarfed
+create_namespace
 for i in 1 2; do volume "external-$i" 10Gi; done
-made=$(mktemp -d) hosts=() addresses=() endpoints=() members=()
+made=$work/made hosts=() addresses=() endpoints=() members=()
 for i in 0 1 2; do
   volume "external-etcd-$i" 1Gi
   # An address for clients that stays when the pod is another.
@@ -19,9 +19,9 @@ for i in 0 1 2; do
   members+=("etcd-$i=https://etcd-$i.etcd.$namespace.svc:2380")
 done
 comma() { local IFS=,; echo "$*"; }
-"$programs/certificates" "$made/etcd" "${hosts[@]}" "$name-etcd-client.$namespace.svc"
-"$programs/oscarfed" etcd authority --ca-out "$made/users" >/dev/null
-"$programs/age-keygen" -o "$made/identity.age" 2>/dev/null
+certificates "$made/etcd" "${hosts[@]}" "$name-etcd-client.$namespace.svc"
+oscarfed etcd authority --ca-out "$made/users" >/dev/null
+age-keygen -o "$made/identity.age" 2>/dev/null
 k create secret generic oscarfed-identity --from-file="$made/identity.age" >/dev/null
 k create secret generic oscarfed-etcd-authority --from-file="$made/users" >/dev/null
 k create configmap etcd-ca --from-file="$made/etcd/ca.crt" >/dev/null
@@ -86,9 +86,8 @@ spec:
       spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 YAML
 k rollout status statefulset/etcd --timeout=$limit >/dev/null
-until_shows 'etcd is prepared' "$programs/oscarfed" etcd setup --etcd-endpoints "$(comma "${addresses[@]}")" \
+until_shows 'etcd is prepared' oscarfed etcd setup --etcd-endpoints "$(comma "${addresses[@]}")" \
   --etcd-ca-file "$made/etcd/ca.crt" --ca-out "$made/users"
-rm -r "$made"
 say "an etcd of three members has users"
 
 controlplane --set replicas=3 --set identity.secret.name=oscarfed-identity --set etcd.mode=external \
@@ -96,6 +95,10 @@ controlplane --set replicas=3 --set identity.secret.name=oscarfed-identity --set
   --set etcd.ca.configMap=etcd-ca --set etcd.gateway.enabled=true --set etcd.gateway.tlsSecret=gateway \
   --set config.cluster_certificate_life=1m --set config.prepare_deadline=1m
 k rollout status "deployment/$name-etcd-gateway" --timeout=$limit >/dev/null
+oscar e 100 oscar-svc-e
+oscar f 4000 oscar-svc-f
+joined e
+joined f
 federated e f
 summed
 say "a job through the gateways"
@@ -149,7 +152,7 @@ for i in 0 1 2; do
   uids "${kinds[i]}" >"$work/now"
   [ "$(comm -23 "$work/pods-$i" "$work/now" | wc -l)" = 1 ] || { echo "not one pod with ${kinds[i]} was evicted"; cat "$work/drain"; exit 1; }
 done
-for letter in e f; do kubectl --namespace="cluster-$letter" rollout status deployment/oscar --timeout=$limit >/dev/null; done
+for letter in e f; do kubectl --namespace=example-org rollout status "deployment/oscar-$letter" --timeout=$limit >/dev/null; done
 say "a drain evicts one of each kind, and they are back"
 
 past "$first"
@@ -173,10 +176,9 @@ say "both gateways are killed after the first certificates have ended, and the c
 oscarfed delete sum0 --yes >/dev/null
 for letter in e f; do
   nothing kubectl --namespace="oscar-svc-$letter" get configmaps,jobs --selector=oscar_service -o name
-  "$helm" uninstall oscar-syncer --namespace="cluster-$letter" --wait --timeout 5m >/dev/null
+  helm uninstall oscar-syncer --namespace="cluster-$letter" --wait --timeout 5m >/dev/null
 done
-"$helm" uninstall "$release" --namespace="$namespace" --wait --timeout 5m >/dev/null
+helm uninstall "$release" --namespace="$namespace" --wait --timeout 5m >/dev/null
 nothing k get deployments,networkpolicies,jobs -o name
 k delete statefulset/etcd --wait --timeout=$limit >/dev/null
-rm -r "$work"
 say "uninstalled"

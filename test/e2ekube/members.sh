@@ -1,35 +1,30 @@
 # Three members of etcd beside three control planes: install, which gives etcd its users; a member is killed, another
-# loses its volume and takes part again by itself; upgrade of the members; uninstall. Sourced by run.sh.
-namespace=members release=fed name=fed-oscarfed etcd=fed-oscarfed-etcd
-restricted
-for i in 0 1 2; do
-  volume "etcd-$i" 10Gi
-  volume "control-plane-$i" 10Gi
-done
-work=$(mktemp -d)
+# loses its volume and takes part again by itself; upgrade of the members; backup, loss of all volumes and restore, which is
+# killed midway; once more with all running; uninstall. Sourced by run.sh.
+# shellcheck source=test/e2ekube/clusters.sh
+. "$here/clusters.sh"
+namespace=members release=fed name=fed-oscarfed etcd=fed-oscarfed-etcd from=$tree join=oscarfed
+create_namespace
+for i in 0 1 2; do volume "etcd-$i" 10Gi; done
+for i in 1 2; do volume "control-plane-$i" 10Gi; done
 domain=$etcd.$namespace.svc
-"$programs/certificates" "$work/server" "$etcd-0.$domain" "$etcd-1.$domain" "$etcd-2.$domain" 127.0.0.1
-"$programs/oscarfed" etcd authority --ca-out "$work/authority" >/dev/null
-"$programs/age-keygen" -o "$work/identity.age" 2>/dev/null
+certificates "$work/server" "$etcd-0.$domain" "$etcd-1.$domain" "$etcd-2.$domain" 127.0.0.1
+oscarfed etcd authority --ca-out "$work/authority" >/dev/null
+age-keygen -o "$work/identity.age" 2>/dev/null
 k create secret generic oscarfed-identity --from-file="$work/identity.age" >/dev/null
 k create secret generic oscarfed-etcd-authority --from-file="$work/authority" >/dev/null
 for use in server peer; do
   k create secret generic "oscarfed-etcd-$use" --from-file="$work/server" >/dev/null
 done
 k create configmap etcd-ca --from-file="$work/server/ca.crt" >/dev/null
-rm -r "$work"
 
-install=("$helm" upgrade --install "$release" "$charts/oscarfed" --namespace="$namespace"
-  --set replicas=3 --set admin.passwordSecret.name=oscarfed-admin --set identity.secret.name=oscarfed-identity
-  --set api.insecureHTTP=true --set etcd.mode=cluster --set etcd.authoritySecret=oscarfed-etcd-authority
-  --set etcd.ca.configMap=etcd-ca --set etcd.cluster.image=localhost/etcd:test --set 'etcd.cluster.command={/etcd}'
-  --set etcd.cluster.serverSecret=oscarfed-etcd-server --set etcd.cluster.peerSecret=oscarfed-etcd-peer
-  --set etcd.cluster.antiAffinityRequired=false)
-"${install[@]}" >/dev/null
-k rollout status "statefulset/$etcd" --timeout=$limit >/dev/null
+controlplane --set replicas=3 --set identity.secret.name=oscarfed-identity \
+  --set etcd.mode=cluster --set etcd.authoritySecret=oscarfed-etcd-authority \
+  --set etcd.ca.configMap=etcd-ca --set etcd.cluster.image=localhost/etcd:test --set 'etcd.cluster.command={/etcd}' \
+  --set etcd.cluster.serverSecret=oscarfed-etcd-server --set etcd.cluster.peerSecret=oscarfed-etcd-peer \
+  --set etcd.cluster.antiAffinityRequired=false
 k wait "job/$etcd-setup-1" --for=condition=Complete --timeout=$limit >/dev/null
-say "three members of etcd with users"
-k rollout status "statefulset/$name" --timeout=$limit >/dev/null
+say "three members of etcd have users"
 register
 kept
 say "three control planes, and a cluster is registered"
@@ -47,7 +42,7 @@ k logs "$etcd-1" --container=prepare | has 'the member lost its data and is repl
 kept
 say "a member lost its volume, and takes part as another"
 
-"${install[@]}" --set etcd.retention=20m >/dev/null
+upgrade --set etcd.retention=20m
 k rollout status "statefulset/$etcd" --timeout=$limit >/dev/null
 k rollout status "statefulset/$name" --timeout=$limit >/dev/null
 kept
@@ -58,16 +53,15 @@ k rollout status "statefulset/$etcd" --timeout=$limit >/dev/null
 say "the members are upgraded, and two of them are enough"
 
 claim backups-members
-install+=(--set backup.enabled=true --set backup.claim=backups-members)
-"${install[@]}" >/dev/null
+upgrade --set backup.enabled=true --set backup.claim=backups-members
 k rollout status "statefulset/$name" --timeout=$limit >/dev/null
 backup
 say "backed up"
 api POST /system/clusters '{"cluster_id":"after","endpoint":"https://after.example.org"}' >/dev/null
 restore() {
-  "${install[@]}" --set restore.enabled=true --set restore.claim=backups-members >/dev/null
+  upgrade --set restore.enabled=true --set restore.claim=backups-members
   k wait job --selector=app.kubernetes.io/component=restore --for=condition=Complete --timeout=$limit >/dev/null
-  "${install[@]}" >/dev/null
+  upgrade --set restore.enabled=false
   k rollout status "statefulset/$etcd" --timeout=$limit >/dev/null
   k rollout status "statefulset/$name" --timeout=$limit >/dev/null
   kept
@@ -85,6 +79,6 @@ restore
 [ "$(find /var/lib -maxdepth 2 -name 'data.before-*' | wc -l)" = 3 ]
 say "restored once more"
 
-"$helm" uninstall "$release" --namespace="$namespace" --wait --timeout 5m >/dev/null
+helm uninstall "$release" --namespace="$namespace" --wait --timeout 5m >/dev/null
 nothing k get statefulsets,deployments,services,cronjobs,jobs,networkpolicies,poddisruptionbudgets -o name
 say "uninstalled"

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# run.sh IMAGES HELM PROGRAMS PREVIOUS: the charts on a real node, whose kubectl is in the PATH, in namespaces that enforce the
+# run.sh PROGRAMS PREVIOUS: the charts on a real node, whose kubectl is in the PATH and whose pods are held to the
 # restricted pod security standard: embedded.sh with an embedded etcd, members.sh with three members, federation.sh with
 # two clusters, upgrade.sh from the release before, external.sh with another's etcd and gateways. E2E_KUBE_PARTS names
-# those to run. Every step has a limit; the first that fails ends the run. PROGRAMS has age-keygen, certificates and
-# oscarfed; PREVIOUS has images, charts and oscarfed.
+# those to run. Every step has a limit; the first that fails ends the run. PROGRAMS has age-keygen, block, certificates,
+# helm, oscarfed and the images; PREVIOUS has images, charts and oscarfed.
 set -Eeuo pipefail
-images=$1 helm=$2 programs=$3 previous=$4
+programs=$1 previous=$2
 here=$(cd "$(dirname "$0")" && pwd)
-charts=$(cd "$here/../../deploy/helm" && pwd)
+tree=$(cd "$here/../.." && pwd)
+charts=$tree/deploy/helm
+PATH=$programs:$PATH
 limit=300s namespace=default
 
 say() { printf '%5d s  %s\n' "$SECONDS" "$*"; }
@@ -20,6 +22,12 @@ nothing() {
   local printed
   printed=$("$@")
   [ -z "$printed" ] || { echo "$* prints $printed"; return 1; }
+}
+
+# page PAGE HEADING N: the block of docs/PAGE is run as it stands there, in $work, where the files lie that it names.
+page() {
+  block "$1" "$2" "$3" >"$work/block.sh"
+  (cd "$work" && timeout "$limit" bash -e block.sh)
 }
 
 # What a failed step leaves is shown: the node goes with it.
@@ -74,19 +82,16 @@ lose() {
   volume "$volume-again" "$size"
 }
 
-# restricted: makes the namespace, with the administrator's password.
-restricted() {
-  kubectl create namespace "$namespace" >/dev/null
-  kubectl label namespace "$namespace" pod-security.kubernetes.io/enforce=restricted >/dev/null
-  k create secret generic oscarfed-admin --from-literal=password=correct-horse-battery-staple >/dev/null
-}
+# upgrade [VALUES...]: of the control plane, whose other values stay.
+upgrade() { helm upgrade "$release" "$charts/oscarfed" --namespace="$namespace" --reset-then-reuse-values "$@" >/dev/null; }
 
 # api METHOD PATH [BODY]: asks the control plane through its Service, which kube-proxy may learn of a second later.
 api() {
   local address
-  address=http://$(k get service "$name" -o 'jsonpath={.spec.clusterIP}'):8080
-  curl -s --show-error --fail-with-body --max-time 60 --retry 30 --retry-delay 1 --retry-all-errors \
-    -u oscar:correct-horse-battery-staple -X "$1" ${3:+-H 'Content-Type: application/json' -d "$3"} "$address$2"
+  address=$(k get service "$name" -o 'jsonpath={.spec.clusterIP}')
+  curl -s --show-error --fail-with-body --max-time 60 --retry 30 --retry-delay 1 --retry-all-errors --cacert "$work/api/ca.crt" \
+    -u "oscar:$(cat "$work/admin-password")" -X "$1" ${3:+-H 'Content-Type: application/json' -d "$3"} \
+    --connect-to "::$address:" "https://$name.$namespace.svc:8080$2"
 }
 register() { api POST /system/clusters '{"cluster_id":"oscar-cluster-a","endpoint":"https://oscar.example.org"}' >/dev/null; }
 # kept: what was written is there.
@@ -123,6 +128,8 @@ replaced() {
 }
 uid() { k get pod "$1" -o 'jsonpath={.metadata.uid}'; }
 
+# What is outside of this Kubernetes has a name of example.org, and is played by a Service here.
+kubectl create namespace example-org >/dev/null
 kubectl apply -f - >/dev/null <<'YAML'
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
@@ -130,11 +137,15 @@ metadata: {name: local, annotations: {storageclass.kubernetes.io/is-default-clas
 provisioner: kubernetes.io/no-provisioner
 volumeBindingMode: WaitForFirstConsumer
 YAML
-ctr images import "$images" >/dev/null
+ctr images import "$programs"/images/*.tar >/dev/null
 say "images imported"
 
 for part in ${E2E_KUBE_PARTS:-embedded members federation upgrade external}; do
   echo "--- $part"
+  work=$(mktemp -d)
+  ln -s "$tree/deploy" "$work/deploy"
+  printf correct-horse-battery-staple >"$work/admin-password"
   # shellcheck source=/dev/null
   . "$here/$part.sh"
+  rm -r "$work"
 done

@@ -3,11 +3,15 @@
 # step the federation is ready, what jobs wrote is there, a job runs and a change goes through. Sourced by run.sh.
 # shellcheck source=test/e2ekube/clusters.sh
 . "$here/clusters.sh"
-ctr images import "$previous"/oscarfed-*-linux-"${images##*-}" >/dev/null
-namespace=upgrade release=fed name=fed-oscarfed tree=$previous join=$previous/oscarfed
-restricted
+ctr images import "$previous"/*.tar >/dev/null
+namespace=upgrade release=fed name=fed-oscarfed from=$previous join=$previous/oscarfed
+create_namespace
 controlplane
-federated c d
+oscar a 100 oscar-svc-a
+oscar c 4000 oscar-svc-c
+joined a
+joined c
+federated a c
 summed
 first=$id
 say "0.1.0 runs, and a job"
@@ -25,13 +29,13 @@ good() {
   changed
 }
 upgraded() {
-  "$helm" upgrade "$release" "$charts/oscarfed" --namespace="$namespace" --reset-then-reuse-values >/dev/null
+  upgrade
   runs devel "statefulset/$name"
   reached
   good
   say "$1: the control plane"
-  for namespace in cluster-c cluster-d; do
-    "$helm" upgrade oscar-syncer "$charts/oscar-syncer" --namespace="$namespace" --reset-then-reuse-values >/dev/null
+  for namespace in cluster-a cluster-c; do
+    helm upgrade oscar-syncer "$charts/oscar-syncer" --namespace="$namespace" --reset-then-reuse-values >/dev/null
     runs devel deployment/oscar-syncer
   done
   namespace=upgrade
@@ -40,12 +44,12 @@ upgraded() {
 }
 upgraded "upgraded"
 
-"$helm" rollback "$release" --namespace="$namespace" >/dev/null
+helm rollback "$release" --namespace="$namespace" >/dev/null
 runs 0.1.0 "statefulset/$name"
 reached
 good
-for namespace in cluster-c cluster-d; do
-  "$helm" rollback oscar-syncer --namespace="$namespace" >/dev/null
+for namespace in cluster-a cluster-c; do
+  helm rollback oscar-syncer --namespace="$namespace" >/dev/null
   runs 0.1.0 deployment/oscar-syncer
 done
 namespace=upgrade
@@ -58,11 +62,10 @@ good
 say "the upgrade is finished"
 
 oscarfed delete sum0 --yes >/dev/null
-for namespace in cluster-c cluster-d; do
+for namespace in cluster-a cluster-c; do
   nothing kubectl --namespace="oscar-svc-${namespace#cluster-}" get configmaps,jobs --selector=oscar_service -o name
-  "$helm" uninstall oscar-syncer --namespace="$namespace" --wait --timeout 5m >/dev/null
+  helm uninstall oscar-syncer --namespace="$namespace" --wait --timeout 5m >/dev/null
 done
 namespace=upgrade
-"$helm" uninstall "$release" --namespace="$namespace" --wait --timeout 5m >/dev/null
-rm -r "$work"
+helm uninstall "$release" --namespace="$namespace" --wait --timeout 5m >/dev/null
 say "uninstalled"

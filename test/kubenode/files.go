@@ -90,10 +90,22 @@ conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeou
     bin_dir = "/usr/lib/cni"
     conf_dir = "DIR/cni"
 `
-	// It reads what Services there are as the administrator.
+	// Pods are held to the restricted standard where a namespace does not say otherwise.
+	admission = `apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+  - name: PodSecurity
+    configuration:
+      apiVersion: pod-security.admission.config.k8s.io/v1
+      kind: PodSecurityConfiguration
+      defaults: {enforce: restricted}
+`
+	// It reads what Services there are as the administrator. What is elsewhere is played by Services of the namespace
+	// example-org: they have names of example.org.
 	corefile = `.:53 {
   bind ` + nodeAddress + `
   errors
+  rewrite name regex ^([a-z0-9-]+)\.example\.org\.$ {1}.example-org.svc.cluster.local answer auto
   kubernetes cluster.local {
     kubeconfig DIR/admin.conf node
   }
@@ -116,6 +128,7 @@ func writeConfigs(dir string, k *keys) error {
 		{"kubelet.conf", kubeconfig, k.kubelet.Token},
 		{"kubelet.yaml", kubelet, ""},
 		{"proxy.yaml", proxy, ""},
+		{"admission.yaml", admission, ""},
 		{"Corefile", corefile, ""},
 		{"containerd.toml", containerd, ""},
 		{"cni/10-bridge.conflist", cni, ""},

@@ -130,6 +130,7 @@ func (n *node) kubernetes(ctx context.Context, etcd string, k *keys) error {
 	err := n.program(filepath.Join(n.kube, "kube-apiserver"),
 		"--etcd-servers="+etcd, "--bind-address=0.0.0.0", "--advertise-address="+nodeAddress, "--secure-port=6443",
 		"--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
+		"--admission-control-config-file="+filepath.Join(n.dir, "admission.yaml"),
 		"--token-auth-file="+k.Tokens, "--client-ca-file="+k.Authority, "--tls-cert-file="+k.ServerCert, "--tls-private-key-file="+k.ServerKey,
 		"--kubelet-client-certificate="+k.clientCert, "--kubelet-client-key="+k.clientKey,
 		"--kubelet-certificate-authority="+k.Authority, "--kubelet-preferred-address-types=InternalIP",

@@ -13,25 +13,18 @@ import (
 )
 
 const (
-	podNamespace = "restricted"
+	podNamespace = "default"
 	podName      = "speaker"
 	podSays      = "a pod ran"
 )
 
-// runPod runs a pod to its end in a namespace that enforces the restricted pod security standard,
-// and reads its log through the API server and kubelet.
+// runPod runs a pod to its end, and reads its log through the API server and kubelet.
 func (n *node) runPod(ctx context.Context, stdout io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	_, err := n.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: podNamespace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
-	}}, metav1.CreateOptions{})
-	if err != nil {
-		return err
-	}
 	pods := n.client.CoreV1().Pods(podNamespace)
 	// The controllers make the namespace's service account a moment later.
-	err = n.until(ctx, "the API server accepts a pod", func(ctx context.Context) error {
+	err := n.until(ctx, "the API server accepts a pod", func(ctx context.Context) error {
 		_, err := pods.Create(ctx, speaker(), metav1.CreateOptions{})
 		return err
 	})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -34,9 +35,15 @@ func run(ctx context.Context) error {
 	services := flag.String("services", "oscar-svc", "namespace of the services")
 	password := flag.String("password-file", "", "file with the administrator's password")
 	free := flag.Int64("free", nodeCPU, "millicores that are free on its one node, as it says of itself")
-	listen := flag.String("listen", ":8080", "address")
+	listen := flag.String("listen", ":8443", "address")
+	certFile := flag.String("tls-cert-file", "", "certificate")
+	keyFile := flag.String("tls-key-file", "", "its key")
 	flag.Parse()
 	secret, err := os.ReadFile(*password)
+	if err != nil {
+		return err
+	}
+	cert, err := tls.LoadX509KeyPair(*certFile, *keyFile)
 	if err != nil {
 		return err
 	}
@@ -52,6 +59,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	listener = tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}})
 	taken := nodeCPU - *free
 	return oscarsim.New(oscarsim.Config{
 		ClusterID: *id, User: "oscar", Password: strings.TrimSpace(string(secret)),

@@ -1,8 +1,11 @@
 package runbook_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -46,7 +49,7 @@ const (
 // notRun is of blocks that nothing runs yet.
 const notRun = ""
 
-// runBy says which test runs a block: one of this package, or of another folder of test/.
+// runBy says what runs a block: a test of this package, or of another folder of test/, or a part of `make e2e-kube`.
 func runBy() map[place]string {
 	const (
 		embedded  = "TestTheProceduresOfAnEmbeddedEtcd"
@@ -54,6 +57,8 @@ func runBy() map[place]string {
 		firstSite = "e2e/TestTheQuickstartRuns"
 		asUser    = "e2e/TestThePageForUsersOfAnOSCARRuns"
 		contexts  = "e2e/TestTheConfigurationFileOfThePageIsRead"
+		onANode   = "e2ekube/embedded.sh"
+		clusters  = "e2ekube/federation.sh"
 	)
 	return map[place]string{
 		{quickstart, "Quickstart", 0}: firstSite,
@@ -64,14 +69,14 @@ func runBy() map[place]string {
 		{quickstart, byHand, 0}:       embedded,
 		{quickstart, byHand, 1}:       embedded,
 
-		{operations, kubernetes, 0}:   notRun,
-		{operations, kubernetes, 1}:   notRun,
+		{operations, kubernetes, 0}:   onANode,
+		{operations, kubernetes, 1}:   clusters,
 		{operations, join, 0}:         embedded,
 		{operations, backup, 0}:       embedded,
 		{operations, backup, 1}:       embedded,
 		{operations, backup, 2}:       members,
 		{operations, restore, 0}:      embedded,
-		{operations, restore, 1}:      notRun,
+		{operations, restore, 1}:      onANode,
 		{operations, restore, 2}:      members,
 		{operations, afterRestore, 0}: embedded,
 		{operations, external, 0}:     members,
@@ -181,12 +186,32 @@ func TestEachBlockIsInTheTable(t *testing.T) {
 			continue
 		}
 		pattern := "*_test.go"
+		if folder == "e2ekube/" {
+			partRuns(t, test, at)
+			continue
+		}
 		if folder != "" {
 			pattern = filepath.Join("..", folder, pattern)
 		}
 		if !strings.Contains(source(t, pattern), "\nfunc "+test+"(t *testing.T)") {
 			t.Errorf("%+v: there is no test %s", at, strconv.Quote(by))
 		}
+	}
+}
+
+// partRuns demands that a part of `make e2e-kube` is one of those that it runs, and runs the block.
+func partRuns(t *testing.T, part string, at place) {
+	t.Helper()
+	const folder = "../e2ekube"
+	_, parts, _ := strings.Cut(source(t, folder+"/run.sh"), "${E2E_KUBE_PARTS:-")
+	parts, _, _ = strings.Cut(parts, "}")
+	if !slices.Contains(strings.Fields(parts), strings.TrimSuffix(part, ".sh")) {
+		t.Errorf("%+v: make e2e-kube has no part %s: %s", at, part, parts)
+		return
+	}
+	call := regexp.MustCompile(fmt.Sprintf(`(?m)^ *page %s %q %d( |$)`, regexp.QuoteMeta(at.page), at.heading, at.n))
+	if !call.MatchString(source(t, folder+"/"+part)) {
+		t.Errorf("%+v: %s does not run it: there is no line %s", at, part, call)
 	}
 }
 
