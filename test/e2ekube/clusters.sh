@@ -148,10 +148,11 @@ summed() {
   until_shows succeeded oscarfed job get "$id" -o 'jsonpath={.state}'
   result "$id"
 }
-# result JOB: it ran on the cluster that has room, and what it wrote is there.
+# result JOB: it ran on the cluster that has room, and what it wrote is there, also by a control plane that has just
+# started: syncers find it within a minute.
 result() {
   [ "$(oscarfed job get "$1" -o 'jsonpath={.place.cluster_id}')" = "oscar-cluster-$worker" ]
-  oscarfed job logs "$1" | has 'the sum is 6.5'
+  until_shows 'the sum is 6.5' oscarfed job logs "$1"
 }
 # changed: a change of the federation goes through, on both clusters.
 memory=64
