@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -36,17 +37,12 @@ type plan struct {
 // child transactions beyond. The keys of all expectations are read on failure,
 // so that the next try, or the error, knows which did not hold.
 func planOf(tx *Txn, writes []write, keys []string) (*plan, error) {
-	p := &plan{reads: slices.Clone(keys), expects: tx.expects}
-	size := 0
+	p := &plan{reads: tx.reads(keys), expects: tx.expects}
+	if err := checkSize(p, writes, 0); err != nil {
+		return nil, err
+	}
 	for _, e := range tx.expects {
 		p.compares = append(p.compares, e.compare())
-		size += len(e.key) + perOp
-		if !e.ofPrefix() && !slices.Contains(p.reads, e.key) {
-			p.reads = append(p.reads, e.key)
-		}
-	}
-	for _, key := range p.reads {
-		size += len(key) + perOp
 	}
 	ops := make([]clientv3.Op, len(writes))
 	for i, w := range writes {
@@ -54,55 +50,90 @@ func planOf(tx *Txn, writes []write, keys []string) (*plan, error) {
 		if !w.delete {
 			p.puts = append(p.puts, w.key)
 		}
-		size += len(w.key) + len(w.value) + 2*perOp // twice, for a share in a child's envelope
-	}
-	switch {
-	case len(p.compares) > maxOps:
-		return nil, fmt.Errorf("%w: %d comparisons, at most %d are possible", ErrTooLarge, len(p.compares), maxOps)
-	case len(p.reads) > maxOps:
-		return nil, fmt.Errorf("%w: %d keys are read, at most %d are possible", ErrTooLarge, len(p.reads), maxOps)
-	case size > maxBytes:
-		return nil, fmt.Errorf("%w: up to %d bytes, at most %d are possible", ErrTooLarge, size, maxBytes)
 	}
 	var err error
 	p.writes, err = nest(ops, max(len(p.compares), len(p.reads)))
 	return p, err
 }
 
-// Check says whether a transaction that build makes keeps to the limits of etcd: nil, or
-// ErrTooLarge with its size. Nothing is read for it, and nothing is sent.
-func Check(build func(tx *Txn) error) error {
+// reads are these keys, and those of all expectations.
+func (tx *Txn) reads(keys []string) []string {
+	out := slices.Clone(keys)
+	for _, e := range tx.expects {
+		if !e.ofPrefix() && !slices.Contains(out, e.key) {
+			out = append(out, e.key)
+		}
+	}
+	return out
+}
+
+// checkSize says whether a plan with these writes, and some bytes more, is small enough for one request, apart from how
+// the writes are nested.
+func checkSize(p *plan, writes []write, more int) error {
+	size := more
+	for _, e := range p.expects {
+		size += len(e.key) + perOp
+	}
+	for _, key := range p.reads {
+		size += len(key) + perOp
+	}
+	for _, w := range writes {
+		size += len(w.key) + len(w.value) + 2*perOp // twice, for a share in a child's envelope
+	}
+	switch {
+	case len(p.expects) > maxOps:
+		return fmt.Errorf("%w: %d comparisons, at most %d are possible", ErrTooLarge, len(p.expects), maxOps)
+	case len(p.reads) > maxOps:
+		return fmt.Errorf("%w: %d keys are read, at most %d are possible", ErrTooLarge, len(p.reads), maxOps)
+	case size > maxBytes:
+		return fmt.Errorf("%w: up to %d bytes, at most %d are possible", ErrTooLarge, size, maxBytes)
+	}
+	return nil
+}
+
+// Check says whether a transaction of writes that build makes keeps to the limits of etcd, with room for as many bytes
+// more as build says: nil, or ErrTooLarge with its size. Nothing is read for it, and nothing is sent.
+func Check(build func(tx *Txn) (more int, err error)) error {
 	tx := newTxn(View{}, "")
-	if err := build(tx); err != nil {
+	more, err := build(tx)
+	if err = cmp.Or(err, tx.err); err != nil {
 		return err
 	}
-	if tx.err != nil {
-		return tx.err
+	p, writes := &plan{reads: tx.reads(nil), expects: tx.expects}, tx.effective()
+	if err := checkSize(p, writes, more); err != nil {
+		return err
 	}
-	_, err := planOf(tx, tx.effective(), nil)
+	_, err = children(len(writes), max(len(p.expects), len(p.reads)))
 	return err
 }
 
 // nest packs operations into child transactions when they are more than the
-// server takes in one list. It grants each child 128 operations less the longest
-// list of the parent, where base is the longest of the parent's other lists.
+// server takes in one list; base is the longest of the parent's other lists.
 func nest(ops []clientv3.Op, base int) ([]clientv3.Op, error) {
-	if len(ops) <= maxOps {
-		return ops, nil
+	n, err := children(len(ops), base)
+	if n == 0 || err != nil {
+		return ops, err
 	}
-	for children := 2; children < maxOps; children++ {
-		each := (len(ops) + children - 1) / children
-		if each > maxOps-max(base, children) {
-			continue
-		}
-		var out []clientv3.Op
-		for part := range slices.Chunk(ops, each) {
-			out = append(out, clientv3.OpTxn(nil, part, nil))
-		}
-		return out, nil
+	var out []clientv3.Op
+	for part := range slices.Chunk(ops, (len(ops)+n-1)/n) {
+		out = append(out, clientv3.OpTxn(nil, part, nil))
 	}
-	return nil, fmt.Errorf("%w: %d writes with %d comparisons or reads, the server takes no more than %d",
-		ErrTooLarge, len(ops), base, capacity(base))
+	return out, nil
+}
+
+// children is how many child transactions that many writes take; 0 when they need none. The server grants each child 128
+// operations less the longest list of the parent, where base is the longest of the parent's other lists.
+func children(writes, base int) (int, error) {
+	if writes <= maxOps {
+		return 0, nil
+	}
+	for n := 2; n < maxOps; n++ {
+		if (writes+n-1)/n <= maxOps-max(base, n) {
+			return n, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: %d writes with %d comparisons or reads, the server takes no more than %d",
+		ErrTooLarge, writes, base, capacity(base))
 }
 
 // capacity is the most writes that nest can place beside base comparisons or reads.

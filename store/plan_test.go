@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -42,4 +43,32 @@ func TestNestIsWhatTheServerTakes(t *testing.T) {
 	if capacity(0) != 4096 || capacity(120) != 960 || capacity(128) != 128 {
 		t.Error(capacity(0), capacity(120), capacity(128))
 	}
+}
+
+// A check counts what a plan would, and room for more as if it was written.
+func TestACheckSaysWhatAPlanWould(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		writes, value := rapid.IntRange(0, 5000).Draw(t, "writes"), make([]byte, rapid.IntRange(0, maxBytes+1).Draw(t, "bytes"))
+		more := rapid.SampledFrom([]int{0, 1 << 10, maxBytes / 2, max(0, maxBytes-len(value)-writes*(5+2*perOp))}).Draw(t, "more")
+		build := func(tx *Txn) {
+			for i := range writes {
+				tx.Delete(fmt.Sprintf("%05d", i))
+			}
+			tx.PutBytes("00000", value)
+			for i := range rapid.IntRange(0, 200).Draw(t, "expectations") {
+				tx.ExpectAbsent(fmt.Sprint(i))
+			}
+		}
+		var planned *Txn
+		err := Check(func(tx *Txn) (int, error) {
+			build(tx)
+			planned = tx
+			return more, nil
+		})
+		planned.PutBytes("00000", make([]byte, len(value)+more))
+		_, want := planOf(planned, planned.effective(), nil)
+		if want == nil != (err == nil) || err != nil && !errors.Is(err, ErrTooLarge) {
+			t.Fatalf("a check says %v, a plan %v", err, want)
+		}
+	})
 }

@@ -49,25 +49,25 @@ func (c *Controller) sizeCheckOf(fed record.Federation, desired []gate.Placed, d
 
 // checkCreate tries all courses of a creation, and then the changes of the ready federation.
 func (l sizeCheck) checkCreate() error {
-	after := laterStep{"rollback's outcome", alone(l.Situation, l.after(l.rollBack()).outcome()), nil}
-	return errors.Join(check(append(l.creation(), after)), l.checkChange())
+	steps := l.creation()
+	rollBack := steps[len(steps)-1].steps[0].next
+	after := laterStep{"rollback's outcome", alone(l.Situation, l.after(rollBack).outcome()), nil}
+	return errors.Join(check(append(steps, after)), l.checkChange())
 }
 
-// creation are the steps of a creation that a batch takes together.
+// creation are the steps of a creation that a batch takes together; the last is the rollback after every replica has
+// failed.
 func (l sizeCheck) creation() []laterStep {
-	refused := decide.Abort(l.reported(record.PhaseRefused).Situation, func(r view.ReplicaState) *record.Failure { return r.Failure("") })
+	cause := func(r view.ReplicaState) *record.Failure { return r.Failure("") }
+	refused := decide.Abort(l.reported(record.PhaseRefused).Situation, cause)
+	failed := decide.RollBack(l.reported(record.PhaseFailed).Situation, cause)
 	ready := decide.Decision{Fed: new(l.inPhase(record.PhaseReady).Fed)}
 	return []laterStep{
 		{"refusal", alone(l.Situation, refused), nil},
 		{"vote", alone(l.Situation, decide.Commit(l.Situation, l.limits, 0)), nil},
 		{"outcome", alone(l.Situation, ready), nil},
-		{"rollback", alone(l.Situation, l.rollBack()), nil},
+		{"rollback", alone(l.Situation, failed), nil},
 	}
-}
-
-// rollBack is the rollback after every replica has failed.
-func (l sizeCheck) rollBack() decide.Decision {
-	return decide.RollBack(l.reported(record.PhaseFailed).Situation, func(r view.ReplicaState) *record.Failure { return r.Failure("") })
 }
 
 // checkBatch tries the steps that the federations of a batch take together.
@@ -125,14 +125,16 @@ func (l sizeCheck) inPhase(phase record.Phase) sizeCheck {
 
 // reported is the federation when every syncer has reported as much as is kept of a report.
 func (l sizeCheck) reported(phase record.Phase) sizeCheck {
+	report := record.Observed{
+		Phase: phase, Reason: record.Reason(strings.Repeat("R", view.MaxReportWord)), Operation: strings.Repeat("o", view.MaxReportWord),
+		Status: 599, Message: strings.Repeat("x", view.MaxReportMessage),
+	}
 	l.Replicas = slices.Clone(l.Replicas)
 	for i := range l.Replicas {
 		r := &l.Replicas[i]
-		r.Observed = &record.Observed{
-			Phase: phase, UID: r.Desired.UID, ObservedGeneration: r.Desired.Generation,
-			Reason: record.Reason(strings.Repeat("R", view.MaxReportWord)), Operation: strings.Repeat("o", view.MaxReportWord),
-			Status: 599, Message: strings.Repeat("x", view.MaxReportMessage),
-		}
+		of := report
+		of.UID, of.ObservedGeneration = r.Desired.UID, r.Desired.Generation
+		r.Observed = &of
 	}
 	return l
 }
@@ -165,7 +167,7 @@ func alone(s view.Situation, d decide.Decision) steps { return steps{{sit: s, ne
 // check returns an error for the first step that would be too large.
 func check(later []laterStep) error {
 	for _, l := range later {
-		err := store.Check(func(tx *store.Txn) error { return l.put(tx) })
+		err := store.Check(l.put)
 		if errors.Is(err, store.ErrTooLarge) {
 			return &fault.Error{Code: fault.CodeTooLarge, Cause: err, Message: fmt.Sprintf(
 				"nothing was changed: the %s of this federation would be %v; "+
@@ -178,12 +180,12 @@ func check(later []laterStep) error {
 	return nil
 }
 
-// put puts the step into a transaction, with space for what is not known yet.
-func (l laterStep) put(tx *store.Txn) error {
-	space := laterBytes
+// put puts the step into a transaction, and gives the space for what is not known yet.
+func (l laterStep) put(tx *store.Txn) (space int, err error) {
+	space = laterBytes
 	for _, s := range l.steps {
 		if err := putDecision(s.next, s.sit, tx); err != nil {
-			return err
+			return 0, err
 		}
 		space += laterBytesEach * len(s.sit.Replicas)
 		if s.next.Name == "rolled_back" {
@@ -198,8 +200,7 @@ func (l laterStep) put(tx *store.Txn) error {
 	tx.Put(record.RequestKey(hash), record.Request{
 		V: record.Version, BodyHash: hash, UID: first.UID, RequestID: first.RequestID, Keyed: true, Answer: answer,
 	})
-	tx.PutBytes("later", make([]byte, space))
-	return nil
+	return space, nil
 }
 
 // checkMembersFit refuses to add members while too many removed ones wait for their clusters.

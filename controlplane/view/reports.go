@@ -97,12 +97,14 @@ func boundTexts(name string, v reflect.Value) error {
 // characters become spaces, since one would take six bytes.
 func bounded(text string, n int) string {
 	const more = "..."
-	size, end, rest := 0, 0, ""
+	size, end, rest, clean := 0, 0, "", true
 	for i, r := range text {
 		if size <= n-len(more) {
 			end = i
 		}
-		switch r = printable(r); r {
+		p := printable(r)
+		clean = clean && p == r
+		switch r = p; r {
 		case '\n', '\t', '"', '\\':
 			size += 2
 		default:
@@ -113,7 +115,10 @@ func bounded(text string, n int) string {
 			break
 		}
 	}
-	return strings.Map(printable, text) + rest // which copies text only to change it
+	if !clean {
+		text = strings.Map(printable, text)
+	}
+	return text + rest
 }
 
 // printable is the rune, or a space in place of one that JSON writes with six bytes.
