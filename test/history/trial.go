@@ -84,20 +84,23 @@ const (
 
 // suite are trials that are made one after another, in one plan.
 type suite struct {
-	guests int
-	trials map[string]func(*trial) error
+	guests, people int
+	trials         map[string]func(*trial) error
 }
 
-// suites are all trials. Those in which etcd goes back to a backup, and those with a guest, have plans of
-// their own.
+// suites are all trials. Those in which etcd goes back to a backup, those with a guest and those with people have
+// plans of their own.
 func suites() []suite {
-	return []suite{{trials: trials()}, {trials: restoreTrials()}, {trials: guestTrials(), guests: 1}, {trials: endpointTrials()}, {trials: batchTrials()}, {trials: jobWayTrials()}}
+	return []suite{
+		{trials: trials()}, {trials: restoreTrials()}, {trials: guestTrials(), guests: 1}, {trials: endpointTrials()}, {trials: batchTrials()},
+		{trials: jobWayTrials()}, {trials: tokenTrials(), people: 1}, {trials: serviceTrials()},
+	}
 }
 
 // AllTrials are plans that make every trial, and nothing else.
 func AllTrials() (out []Plan) {
 	for _, s := range suites() {
-		out = append(out, trialsOf(Shape{Clusters: 3, ControlPlanes: 2, Names: 1, Slots: 2, Delay: time.Millisecond, Guests: s.guests}, s.trials))
+		out = append(out, trialsOf(Shape{Clusters: 3, ControlPlanes: 2, Names: 1, Slots: 2, Delay: time.Millisecond, Guests: s.guests, People: s.people}, s.trials))
 	}
 	return out
 }

@@ -3,10 +3,12 @@ package history
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -14,6 +16,11 @@ import (
 func guestTrials() map[string]func(*trial) error {
 	return map[string]func(*trial) error{
 		"a cluster that is removed while a creation wants it gets no replica": (*trial).removedMeanwhile,
+		"a cluster with coordinators is removed by force alone":               (*trial).removedHome,
+		"a cluster that is away is removed by force alone":                    (*trial).removedAway,
+		"a job of a cluster that is removed by force has vanished":            (*trial).removedWithJob,
+		"a cluster that is removed keeps its services, when that is ordered":  (*trial).keptOnRemoval,
+		"a change that wants a cluster that is removed is refused":            (*trial).addedMeanwhile,
 	}
 }
 
@@ -34,14 +41,138 @@ func (t *trial) removedMeanwhile() error {
 			_, err := api.CreateService(t.ctx, wanted, client.CreateOptions{Wait: trialSoon})
 			return err // it is made, or the cluster is refused
 		})
-		all = errors.Join(all, t.await("it is removed", func() bool {
-			_, err := t.api.Cluster(t.ctx, guest)
-			e, ok := errors.AsType[*client.Error](err)
-			return ok && e.Code() == v1.CodeNotFound
-		}), t.player.register(t.ctx, t.api, guest), t.await("it has a session", func() bool {
-			_, err := t.player.w.Store.Get(t.ctx, record.SessionKey(guest))
-			return err == nil
-		}))
+		all = errors.Join(all, t.goesOn())
 	}
 	return all
+}
+
+// home creates a service whose coordinator is on the guest.
+func (t *trial) home(name string) error {
+	guest := t.player.plan.Shape.guest()
+	_, err := t.api.CreateService(t.ctx, t.player.users.definition(name, guest, Free{Op: freeCreate, Topology: "none"}), client.CreateOptions{Wait: trialLate})
+	return err
+}
+
+// goesOn waits until the guest is removed, and registers it again.
+func (t *trial) goesOn() error {
+	guest := t.player.plan.Shape.guest()
+	err := t.await("it is removed", func() bool {
+		_, err := t.api.Cluster(t.ctx, guest)
+		e, ok := errors.AsType[*client.Error](err)
+		return ok && e.Code() == v1.CodeNotFound
+	})
+	return errors.Join(err, t.player.register(t.ctx, t.api, guest), t.await("it has a session", func() bool {
+		_, err := t.player.w.Store.Get(t.ctx, record.SessionKey(guest))
+		return err == nil
+	}))
+}
+
+// remove orders the removal of the guest.
+func (t *trial) remove(opts client.RemoveClusterOptions) error {
+	_, err := t.api.RemoveCluster(t.ctx, t.player.plan.Shape.guest(), opts)
+	return err
+}
+
+// manyHomes are more coordinators than a message names.
+const manyHomes = 21
+
+func (t *trial) removedHome() error {
+	var err error
+	for i := range manyHomes {
+		err = errors.Join(err, t.home(fmt.Sprintf("%s-%d", t.name, i)))
+	}
+	err = errors.Join(err, refused(t.remove(client.RemoveClusterOptions{}), v1.CodeFailedPrecondition), t.remove(client.RemoveClusterOptions{Force: true}), t.goesOn())
+	list, listed := t.api.Services(t.ctx)
+	for _, s := range list {
+		if s.ClusterID == t.player.plan.Shape.guest() {
+			err = errors.Join(err, fmt.Errorf("%s has survived its coordinator", s.Name))
+		}
+	}
+	return errors.Join(err, listed)
+}
+
+// onGuest creates the service with a member on the guest, and makes that cluster the trial's.
+func (t *trial) onGuest(change func(*oscar.Service)) error {
+	t.cluster = t.player.w.Cluster(t.player.plan.Shape.guest())
+	t.sim = t.cluster.Sim
+	s := t.service("first", func(f *oscar.Federation) { f.Members = append(f.Members, t.added()...) })
+	if change != nil {
+		change(s)
+	}
+	_, err := t.api.CreateService(t.ctx, s, client.CreateOptions{Wait: trialLate})
+	return err
+}
+
+// removedAway removes the guest while its syncer is away, and while its OSCAR is: by force, after all.
+func (t *trial) removedAway() error {
+	err := t.onGuest(nil)
+	t.cluster.OscarDies()
+	<-time.After(trialLate)
+	err = errors.Join(err, refused(t.remove(client.RemoveClusterOptions{}), v1.CodeFailedPrecondition))
+	t.cluster.OscarLives()
+	t.cluster.Kill()
+	<-time.After(sessionOver)
+	err = errors.Join(err, refused(t.remove(client.RemoveClusterOptions{}), v1.CodeFailedPrecondition), t.remove(client.RemoveClusterOptions{Force: true}))
+	t.cluster.Start()
+	return errors.Join(err, t.goesOn(), t.await("its service is gone", func() bool { return t.gone(t.sim) }))
+}
+
+// removedWithJob removes the guest while a job runs there, whose syncer goes away.
+func (t *trial) removedWithJob() error {
+	err := t.onGuest(nil)
+	for i := range t.player.plan.Shape.Clusters {
+		t.player.w.Cluster(clusterID(i)).Sim.SetNodes(oscarsim.Node{Name: "node", CPU: 1, Memory: 64 << 30})
+	}
+	<-time.After(trialSoon)
+	id, sent := t.send("one")
+	err = errors.Join(err, sent, t.await("OSCAR has it", func() bool { return len(t.sim.Jobs(t.name)) > 0 }))
+	for _, j := range t.sim.Jobs(t.name) {
+		err = errors.Join(err, t.sim.SetJobStatus(t.name, j.Name, oscarsim.JobRunning))
+	}
+	err = errors.Join(err, t.becomes(id, record.JobRunning), t.remove(client.RemoveClusterOptions{}))
+	<-time.After(trialSoon)
+	t.cluster.Kill()
+	<-time.After(sessionOver)
+	err = errors.Join(err, t.remove(client.RemoveClusterOptions{Force: true}), t.becomes(id, record.JobVanished))
+	for _, j := range t.sim.Jobs(t.name) {
+		err = errors.Join(err, t.sim.SetJobStatus(t.name, j.Name, oscarsim.JobSucceeded))
+	}
+	t.cluster.Start()
+	t.full()()
+	return errors.Join(err, t.goesOn())
+}
+
+// keptOnRemoval removes the guest and keeps its services: one is stopped, and its OSCAR refuses changes for a while.
+func (t *trial) keptOnRemoval() error {
+	err := t.onGuest(func(s *oscar.Service) { s.Expose = t.exposed("first").Expose })
+	err = errors.Join(err, t.order(true))
+	<-time.After(trialSoon)
+	err = errors.Join(err, t.fails(oscarsim.OpStart), t.remove(client.RemoveClusterOptions{Orphan: true}))
+	<-time.After(trialSoon)
+	t.sim.ClearFaults()
+	err = errors.Join(err, t.fails(oscarsim.OpUpdate))
+	<-time.After(trialSoon)
+	t.sim.ClearFaults()
+	err = errors.Join(err, t.goesOn())
+	if view, stands := t.sim.Service(t.name); !stands || view.Annotations[oscar.AnnotationUID] != "" {
+		err = errors.Join(err, fmt.Errorf("it stands: %v, and has marks: %v", stands, view.Annotations))
+	}
+	t.sim.RemoveService(t.name)
+	return err
+}
+
+// addedMeanwhile removes the guest while a change waits for its vote.
+func (t *trial) addedMeanwhile() error {
+	err := t.create(trialLate, nil)
+	t.cluster = t.player.w.Cluster(t.player.plan.Shape.guest())
+	t.cluster.Kill()
+	outcome := make(chan error, 1)
+	go func() {
+		_, err := t.api.AddReplicas(t.ctx, t.name, t.added(), client.ChangeOptions{Wait: trialSoon})
+		outcome <- err
+	}()
+	err = errors.Join(err, t.await("the change waits", func() bool { f, err := t.federation(); return err == nil && f.Change != nil }))
+	err = errors.Join(err, t.remove(client.RemoveClusterOptions{Force: true}), refused(<-outcome, v1.CodeFailedPrecondition))
+	t.cluster.Start()
+	return errors.Join(err, t.goesOn())
 }

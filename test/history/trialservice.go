@@ -76,13 +76,16 @@ func (t *trial) script(sim *oscarsim.Sim) string {
 }
 
 // changeDirectly changes the service at its OSCAR, as a user does who looks at it and sends it back.
-func (t *trial) changeDirectly() error {
+func (t *trial) changeDirectly() error { return t.changeDirectlyTo(func(map[string]any) {}) }
+
+func (t *trial) changeDirectlyTo(change func(fields map[string]any)) error {
 	view, _ := t.sim.Service(t.name)
 	var fields map[string]any
 	if err := json.Unmarshal(view.JSON, &fields); err != nil {
 		return err
 	}
 	fields["script"] = "#!/bin/sh\n# somebody's\n"
+	change(fields)
 	body, err := json.Marshal(fields)
 	if err != nil {
 		return err

@@ -1,0 +1,125 @@
+package history
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// Trials of how a job ends that runs at its OSCAR.
+
+// standsAt submits a job, and gives the name of its Job, which is made to run for ever.
+func (t *trial) standsAt() (id, name string, err error) {
+	if id, err = t.submit(); err != nil {
+		return "", "", err
+	}
+	if err = t.await("OSCAR has it", func() bool { name = t.atOSCAR(); return name != "" }); err == nil {
+		err = t.sim.SetJobStatus(jobService, name, oscarsim.JobRunning)
+	}
+	return id, name, errors.Join(err, t.becomes(id, record.JobRunning))
+}
+
+func (t *trial) jobDeleted() error {
+	defer t.only()()
+	id, name, err := t.standsAt()
+	if err == nil {
+		err = t.sim.DeleteJob(jobService, name)
+	}
+	return errors.Join(err, t.becomes(id, record.JobVanished), t.started(1))
+}
+
+// cancelAgain has OSCAR answer the deletion of a Job, and do nothing, for a while.
+func (t *trial) cancelAgain() error {
+	defer t.only()()
+	id, _, err := t.standsAt()
+	if err == nil {
+		err = t.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpLogsDelete, Fault: oscarsim.Fault500})
+	}
+	_, cancelled := t.api.CancelJob(t.ctx, id)
+	_, again := t.api.CancelJob(t.ctx, id)
+	<-time.After(trialSoon)
+	t.sim.ClearFaults()
+	err = errors.Join(err, cancelled, again, t.becomes(id, record.JobCancelled))
+	_, twice := t.api.CancelJob(t.ctx, id)
+	return errors.Join(err, twice)
+}
+
+func (t *trial) cancelPaused() error {
+	defer t.only()()
+	id, _, err := t.standsAt()
+	err = errors.Join(err, t.setCluster(record.ClusterPaused))
+	_, cancelled := t.api.CancelJob(t.ctx, id)
+	<-time.After(trialSoon)
+	if state := t.state(id); state != record.JobRunning {
+		err = errors.Join(err, fmt.Errorf("it is %s on a cluster that is paused", state))
+	}
+	return errors.Join(err, cancelled, t.setCluster(record.ClusterActive), t.becomes(id, record.JobCancelled))
+}
+
+// deleteWithJobs deletes a service with its jobs, one of which runs.
+func (t *trial) deleteWithJobs() error {
+	if _, err := t.api.CreateService(t.ctx, t.alone(t.name, "first"), client.CreateOptions{Wait: trialLate}); err != nil {
+		return err
+	}
+	sim := t.player.w.Cluster(t.player.users.clusters[0]).Sim
+	id, err := t.send("one")
+	if err != nil {
+		return err
+	}
+	err = t.await("OSCAR has it", func() bool { return len(sim.Jobs(t.name)) > 0 })
+	for _, j := range sim.Jobs(t.name) {
+		err = errors.Join(err, sim.SetJobStatus(t.name, j.Name, oscarsim.JobRunning))
+	}
+	err = errors.Join(err, t.becomes(id, record.JobRunning))
+	_, waits := t.api.DeleteService(t.ctx, t.name, client.DeleteOptions{})
+	<-time.After(trialSoon)
+	if state := t.state(id); state != record.JobRunning {
+		err = errors.Join(err, fmt.Errorf("it is %s, and its service is to wait for it", state))
+	}
+	_, hurries := t.api.DeleteService(t.ctx, t.name, client.DeleteOptions{Jobs: "cancel"})
+	return errors.Join(err, waits, hurries, t.becomes(id, record.JobCancelled))
+}
+
+func (t *trial) cancelQueued() error {
+	defer t.full()()
+	id, err := t.submit()
+	if err != nil {
+		return err
+	}
+	_, err = t.api.CancelJob(t.ctx, id)
+	if state := t.state(id); state != record.JobCancelled {
+		err = errors.Join(err, fmt.Errorf("it is %s", state))
+	}
+	return errors.Join(err, t.started(0))
+}
+
+// giveUp gives a job up whose cluster is away.
+func (t *trial) giveUp() error {
+	defer t.only()()
+	id, name, err := t.standsAt()
+	t.cluster.Kill()
+	defer t.cluster.Start()
+	<-time.After(sessionOver)
+	_, resolved := t.api.ResolveJob(t.ctx, id, string(record.JobVanished))
+	return errors.Join(err, resolved, t.becomes(id, record.JobVanished), t.sim.SetJobStatus(jobService, name, oscarsim.JobSucceeded))
+}
+
+func (t *trial) replayFailed() error {
+	defer t.only()()
+	id, name, err := t.standsAt()
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(t.sim.SetJobStatus(jobService, name, oscarsim.JobFailed), t.becomes(id, record.JobFailed)); err != nil {
+		return err
+	}
+	_, err = t.api.ReplayJob(t.ctx, id)
+	err = errors.Join(err, t.await("it has run again", func() bool { return t.state(id).Ended() }), t.started(2))
+	_, resolved := t.api.ResolveJob(t.ctx, id, string(record.JobVanished))
+	return errors.Join(err, refused(resolved, v1.CodeFailedPrecondition))
+}
