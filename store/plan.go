@@ -14,9 +14,9 @@ import (
 const (
 	// maxOps is the most comparisons, operations or reads of one transaction.
 	maxOps = 128
-	// maxBytes is the most bytes of one request; the server takes 1.5 MiB, its
+	// MaxBytes is the most bytes of one transaction; the server takes 1.5 MiB, its
 	// own envelope included.
-	maxBytes = 1_400_000
+	MaxBytes = 1_400_000
 	// perOp is more than protobuf adds to the bytes of one operation.
 	perOp = 48
 )
@@ -85,8 +85,8 @@ func checkSize(p *plan, writes []write, more int) error {
 		return fmt.Errorf("%w: %d comparisons, at most %d are possible", ErrTooLarge, len(p.expects), maxOps)
 	case len(p.reads) > maxOps:
 		return fmt.Errorf("%w: %d keys are read, at most %d are possible", ErrTooLarge, len(p.reads), maxOps)
-	case size > maxBytes:
-		return fmt.Errorf("%w: up to %d bytes, at most %d are possible", ErrTooLarge, size, maxBytes)
+	case size > MaxBytes:
+		return fmt.Errorf("%w: up to %d bytes, at most %d are possible", ErrTooLarge, size, MaxBytes)
 	}
 	return nil
 }

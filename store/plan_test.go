@@ -48,8 +48,8 @@ func TestNestIsWhatTheServerTakes(t *testing.T) {
 // A check counts what a plan would, and room for more as if it was written.
 func TestACheckSaysWhatAPlanWould(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		writes, value := rapid.IntRange(0, 5000).Draw(t, "writes"), make([]byte, rapid.IntRange(0, maxBytes+1).Draw(t, "bytes"))
-		more := rapid.SampledFrom([]int{0, 1 << 10, maxBytes / 2, max(0, maxBytes-len(value)-writes*(5+2*perOp))}).Draw(t, "more")
+		writes, value := rapid.IntRange(0, 5000).Draw(t, "writes"), make([]byte, rapid.IntRange(0, MaxBytes+1).Draw(t, "bytes"))
+		more := rapid.SampledFrom([]int{0, 1 << 10, MaxBytes / 2, max(0, MaxBytes-len(value)-writes*(5+2*perOp))}).Draw(t, "more")
 		build := func(tx *Txn) {
 			for i := range writes {
 				tx.Delete(fmt.Sprintf("%05d", i))

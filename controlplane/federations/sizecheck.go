@@ -1,6 +1,7 @@
 package federations
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -47,12 +48,48 @@ func (c *Controller) sizeCheckOf(fed record.Federation, desired []gate.Placed, d
 	return out
 }
 
-// checkCreate tries all courses of a creation, and then the changes of the ready federation.
+// checkCreate tries all courses of a creation, and then the changes of the ready federation. Most creations are so small
+// that no try is needed.
 func (l sizeCheck) checkCreate() error {
+	if bound, err := l.bound(); err != nil || bound <= store.MaxBytes {
+		return err
+	}
+	return errors.Join(check(l.courses()), l.checkChange())
+}
+
+// stepEach is more than a step writes for each replica besides its desired record and its part of the federation's: keys,
+// the words of its report, and what stays of it when it is deleted.
+const stepEach = 2 << 10
+
+// bound is more bytes than any later transaction of a creation can have. A step writes the federation, with its answer
+// and its proposal at most three times, and the desired records or what stays of deleted ones.
+func (l sizeCheck) bound() (int, error) {
+	fed, err := encodedSize(l.Fed)
+	desired, replicas := 0, 0
+	for _, r := range l.Replicas {
+		size, failed := encodedSize(r.Desired)
+		err = cmp.Or(err, failed)
+		desired += size
+		replicas += stepEach + laterBytesEach + 4*(len(r.At.ClusterID)+len(r.At.ServiceName))
+	}
+	for _, m := range l.definition {
+		size, failed := encodedSize(m.Rec)
+		err = cmp.Or(err, failed)
+		desired += size + stepEach
+	}
+	return laterBytes + 3*fed + max(desired, decide.MaxDeletedBytes) + replicas + 2*view.SharedSentences, err
+}
+
+func encodedSize(rec any) (int, error) {
+	data, err := record.Encode(rec)
+	return len(data), err
+}
+
+// courses are all courses of a creation.
+func (l sizeCheck) courses() []laterStep {
 	steps := l.creation()
 	rollBack := steps[len(steps)-1].steps[0].next
-	after := laterStep{"rollback's outcome", alone(l.Situation, l.after(rollBack).outcome()), nil}
-	return errors.Join(check(append(steps, after)), l.checkChange())
+	return append(steps, laterStep{"rollback's outcome", alone(l.Situation, l.after(rollBack).outcome()), nil})
 }
 
 // creation are the steps of a creation that a batch takes together; the last is the rollback after every replica has
@@ -92,7 +129,10 @@ func checkBatch(of []*Draft) error {
 	return check(together)
 }
 
-func (l sizeCheck) checkChange() error {
+func (l sizeCheck) checkChange() error { return check(l.changes()) }
+
+// changes are the changes of the ready federation.
+func (l sizeCheck) changes() []laterStep {
 	stands := l.inPhase(record.PhaseReady)
 	next := stands.Fed
 	next.Generation++
@@ -109,12 +149,12 @@ func (l sizeCheck) checkChange() error {
 	proposed.Adding = proposed.reported(record.PhaseRefused).Replicas
 	refused := decide.RefuseChange(proposed.Situation)
 	refused.Remove = nil
-	return check([]laterStep{
+	return []laterStep{
 		{"change", alone(stands.Situation, decide.ApplyChange(stands.Situation, decide.NewProposal(next, specs))), l.definition},
 		{"addition of a member", alone(stands.Situation, decide.Decision{Fed: &proposed.Fed}), l.definition},
 		{"refusal of a member", alone(proposed.Situation, refused), nil},
 		{"deletion", alone(stands.Situation, decide.Deletion(stands.Situation, decide.DeletionOrders{RequestID: next.RequestID, Data: "delete", Jobs: "cancel"})), nil},
-	})
+	}
 }
 
 // inPhase is the federation in another phase.

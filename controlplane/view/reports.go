@@ -132,15 +132,15 @@ func printable(r rune) rune {
 	return r
 }
 
-// sharedSentences is the space in bytes that a federation's record has for the sentences of
+// SharedSentences is the space in bytes that a federation's record has for the sentences of
 // syncers. Each replica has two: a cause, and the outcome of its rollback.
-const sharedSentences = 128 << 10
+const SharedSentences = 128 << 10
 
 // BoundSentences cuts the sentences that syncers reported about the members of a federation to
 // their share of its record, so that the outcome of a creation can always be written. Members of
 // other federations that are written with it are counted in also.
 func BoundSentences(members []record.Member, also int) {
-	share := min(MaxReportMessage, sharedSentences/2/max(len(members)+also, 1))
+	share := min(MaxReportMessage, SharedSentences/2/max(len(members)+also, 1))
 	for i := range members {
 		if f := members[i].Cause; f != nil {
 			cut := *f
