@@ -235,9 +235,9 @@ func (s situation) asListed(shown *listed) decision {
 	d := jobSays(listedState(shown.job.Status), "", "")
 	if d.state == "" {
 		d.state = record.JobSubmitted
-		if s.state() == record.JobRunning {
-			d.state = record.JobRunning // its node does not answer
-		}
+	}
+	if d.state == record.JobSubmitted && s.state() == record.JobRunning {
+		d.state = record.JobRunning // its pod is gone or waits again, or its node does not answer
 	}
 	d.startedAt, d.endedAt = shown.job.Started, shown.job.Finished
 	told := s.tellPod(shown, &d)

@@ -105,6 +105,8 @@ func TestPlanJob(t *testing.T) {
 		{"submitted, and as before", jobWith(record.JobSubmitted, listedAgo(0, "Pending")), jobRest, ""},
 		{"it runs", jobWith(record.JobSubmitted, listedAgo(0, "Running")), jobReport, record.JobRunning},
 		{"its node does not answer", jobWith(record.JobRunning, listedAgo(0, "Unknown")), jobRest, ""},
+		{"it ran, and its pod is gone", jobWith(record.JobRunning, listedAgo(0, "Suspended")), jobRest, ""},
+		{"it ran, and its pod waits again", jobWith(record.JobRunning, listedAgo(0, "Pending")), jobRest, ""},
 		{"it has ended", jobWith(record.JobRunning, listedAgo(0, "Succeeded")), jobReport, record.JobSucceeded},
 		{"made a moment ago, and not listed", jobWith(record.JobSubmitted, posted(postTaken, time.Second), listedAgo(0, "")), jobRest, ""},
 		{"not listed once", jobWith(record.JobRunning, listedAgo(0, ""), func(s *situation) { s.memory.missing = s.now }), jobRest, ""},
@@ -178,6 +180,8 @@ func TestPlanJobNeverPostsInDoubt(t *testing.T) {
 			t.Fatalf("vanished without a list that lacks it in %+v", s)
 		case d.act != jobRest && (state.Ended() || state == record.JobRefused):
 			t.Fatalf("something after an end in %+v", s)
+		case d.act == jobReport && state == record.JobRunning && d.state == record.JobSubmitted:
+			t.Fatalf("not started any more in %+v", s)
 		case d.act == jobDelete && !s.assignment.Cancel:
 			t.Fatalf("deleted without an order in %+v", s)
 		}
