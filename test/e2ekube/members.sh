@@ -107,7 +107,7 @@ mkfifo --mode=644 "$file"
 { head --bytes=$(($(stat --format=%s "$file.whole") / 2)) "$file.whole"; exec sleep infinity; } >"$file" &
 writer=$!
 restoring
-timeout "$limit" bash -c 'until compgen -G "/var/lib/etcd-*-again/.restore-*/snapshot" >/dev/null; do sleep 0.2; done'
+until_shows snapshot find /var/lib -maxdepth 3 -path '*/.restore-*/snapshot'
 mv "$file.whole" "$file"
 k delete "$(k get pods --selector=app.kubernetes.io/component=restore -o name | grep -- '-restore-[0-9]*-0-')" --grace-period=0 --force >/dev/null 2>&1
 kill $writer
