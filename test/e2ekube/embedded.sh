@@ -35,7 +35,7 @@ say "drained and back"
 
 page operations.md "Backup" 0 2>/dev/null
 claim oscarfed-backups
-upgrade --set backup.enabled=true --set backup.claim=oscarfed-backups --set "backup.recoveryRecipients={$(cat "$work/recovery.pub")}"
+upgrade --set backup.enabled=true --set "backup.schedule=0 0 1 1 *" --set backup.claim=oscarfed-backups --set "backup.recoveryRecipients={$(cat "$work/recovery.pub")}"
 k rollout status "statefulset/$name" --timeout=$limit >/dev/null
 backup
 say "backed up"

@@ -67,7 +67,7 @@ joined m
 service same 64
 service changed 64
 claim backups-members
-upgrade --set backup.enabled=true --set backup.claim=backups-members
+upgrade --set backup.enabled=true --set "backup.schedule=0 0 1 1 *" --set backup.claim=backups-members
 k rollout status "statefulset/$name" --timeout=$limit >/dev/null
 backup
 say "a cluster has joined, two services are ready, and backed up"
