@@ -139,7 +139,7 @@ func (b block) text(lines []string) string {
 	if !strings.HasSuffix(first, "{") && !strings.HasSuffix(first, ":") || b.start.line == len(lines) {
 		return first
 	}
-	if second := strings.TrimSpace(lines[b.start.line]); b.end.line > b.start.line || strings.HasPrefix(second, "//") {
+	if second := strings.TrimSpace(lines[b.start.line]); b.end.line > b.start.line || strings.HasSuffix(first, ":") && strings.HasPrefix(second, "//") {
 		first += " " + second
 	}
 	return first

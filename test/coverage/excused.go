@@ -37,20 +37,17 @@ func excusedBlocks() []excuse {
 		{decide, "Decide", "default: // These are phases of a replica", noValue},
 		{decide, "Decide", "return Decision{}", noValue},
 		{decide, "RolledBack", "if !all {", "needs reports of 256 KiB: controlplane/decide"},
-		{decide, "RolledBack", "slices.ContainsFunc(part", "needs reports of 256 KiB: controlplane/decide"},
 		{decide, "acknowledged", "size > deletedBytes", "needs reports of 256 KiB: controlplane/decide"},
 
 		{jobs, "unposted", "case s.thawed", noOffer},
 		{jobs, "podOf", "return &record.JobPod", noKube},
 
-		{"syncer/jobs/plan.go", "planSubmitted", "d := jobSays(record.JobRefused, record.JobCannotStart", noKube},
 		{"syncer/jobs/plan.go", "planSubmitted", "// It was seen to be there, and that it never runs.", noKube},
 		{start, "podTold", "", noKube},
 		{start, "pullsImage", "", noKube},
 		{start, "podWords", "", noKube},
 		{start, "tellPod", "p.Held {", noKube},
 		{start, "tellPod", "if s.report != nil {", noKube},
-		{start, "tellPod", "return false", noKube},
 		{start, "tellPod", "d.pod = &record.JobPod", noKube},
 		{start, "cannotStart", "remove", noKube},
 		{start, "cannotStart", "m.deletes == 0", noKube},
@@ -59,14 +56,11 @@ func excusedBlocks() []excuse {
 		{start, "cannotStart", "p.Offered", noKube},
 		{start, "cannotStart", "p.CannotRun", noKube},
 		{start, "cannotStart", "s.podTold()", noKube},
-		{start, "cannotStart", "return d", noKube},
 		{start, "cannotStart", "case p.Held:", noKube},
 		{start, "cannotStart", "due", noKube},
 		{start, "cannotStart", "jobHold", noKube},
 
 		{services, "planned", "a newer control plane asks", newer},
-		{services, "planHalf", "s.backOff(heal)", noKube},
-		{services, "planHalf", "act: heal", noKube},
 		{situation, "String", "act(%d)", noValue},
 	}
 }
