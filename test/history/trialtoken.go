@@ -40,6 +40,8 @@ func (t *trial) owned(refresh string) error {
 	s.Visibility = oscar.VisibilityPrivate
 	if refresh != "" {
 		s.Environment.Secrets[oscar.RefreshTokenKey] = refresh
+	} else {
+		s.Federation.Topology = oscar.TopologyNone // the others need one
 	}
 	_, err := t.player.api(t.owner()).CreateService(t.ctx, s, client.CreateOptions{Wait: trialLate})
 	<-time.After(past)
@@ -90,7 +92,8 @@ func (t *trial) tokenLost() error {
 
 func (t *trial) tokenNone() error {
 	err := errors.Join(t.owned(""), t.vanishes())
-	_, changed := t.player.api(t.owner()).ChangeService(t.ctx, t.service("second", nil), client.ChangeOptions{Async: true})
+	second := t.service("second", func(f *oscar.Federation) { f.Topology = oscar.TopologyNone })
+	_, changed := t.player.api(t.owner()).ChangeService(t.ctx, second, client.ChangeOptions{Async: true})
 	return errors.Join(err, changed, t.again())
 }
 

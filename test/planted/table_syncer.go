@@ -123,7 +123,7 @@ func ofTheSyncer() []defect {
 		).shows("a paused service is changed when the pause ends"),
 		one(
 			"a service that is to be stopped runs on",
-			"syncer/services/runstate.go",
+			"syncer/services/planrunstate.go",
 			"return s.desired.RunState != \"\" && s.local.exposed",
 			"return s.desired.RunState == record.RunStarted && s.local.exposed",
 		).in(stops),
