@@ -62,7 +62,7 @@ func (t *trial) anywhere() (n int) {
 	return n
 }
 
-// nowhere demands that no service of the batch is left.
+// nowhereTogether demands that no service of the batch is left.
 func (t *trial) nowhereTogether(err error) error {
 	if n := t.anywhere(); n > 0 {
 		err = errors.Join(err, fmt.Errorf("%d services stand", n))
@@ -130,9 +130,5 @@ func (t *trial) togetherSlow() error {
 	if err := t.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultLate, Count: 1, Delay: trialSoon / 4}); err != nil {
 		return err
 	}
-	err := t.createTogether(trialLate)
-	if n := t.anywhere(); err == nil && n != batchSize {
-		err = fmt.Errorf("%d services stand", n)
-	}
-	return err
+	return t.together()
 }

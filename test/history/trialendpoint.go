@@ -82,6 +82,15 @@ func (s sent) came(event string, asked, taken int) error {
 	return nil
 }
 
+// works submits an event, and returns while the endpoint works on it, until goOn is called.
+func (s sent) works(event string) (id string, goOn func(), err error) {
+	goOn = s.at.holds()
+	if id, err = s.send(event); err == nil {
+		<-s.at.arrived
+	}
+	return id, goOn, err
+}
+
 // tries is how often a job may be refused.
 const tries = 5
 
@@ -137,12 +146,10 @@ func (t *trial) endpointOrphans() error {
 	if err != nil {
 		return err
 	}
-	goOn := s.at.holds()
-	id, err := t.send("one")
+	id, goOn, err := s.works("one")
 	if err != nil {
 		return err
 	}
-	<-s.at.arrived
 	var start []func()
 	for _, pl := range t.player.planes {
 		start = append(start, t.player.stop(Fault{Kind: faultKill, On: pl.name}))
@@ -163,12 +170,10 @@ func (t *trial) endpointLate() error {
 	if err != nil {
 		return err
 	}
-	goOn := s.at.holds()
-	id, err := t.send("one")
+	id, goOn, err := s.works("one")
 	if err != nil {
 		return err
 	}
-	<-s.at.arrived
 	_, err = t.api.DeleteService(t.ctx, t.name, client.DeleteOptions{})
 	s.at.answers(endpointRefuses)
 	goOn()

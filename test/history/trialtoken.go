@@ -128,7 +128,7 @@ func (t *trial) tokenDeleted() error {
 	back, err := t.holderAway()
 	_, deleted := t.player.api(t.owner()).DeleteService(t.ctx, t.name, client.DeleteOptions{})
 	back()
-	return errors.Join(err, deleted, t.await("it is nowhere", func() bool { return t.everywhere(t.gone) }))
+	return errors.Join(err, deleted, t.nowhere())
 }
 
 func (t *trial) tokenIssuerAway() error {
