@@ -87,25 +87,27 @@ func encodedSize(rec any) (int, error) {
 
 // courses are all courses of a creation.
 func (l sizeCheck) courses() []laterStep {
-	steps := l.creation()
-	rollBack := steps[len(steps)-1].steps[0].next
-	return append(steps, laterStep{"rollback's outcome", alone(l.Situation, l.after(rollBack).outcome()), nil})
+	return append(l.creation(), laterStep{"rollback's outcome", alone(l.Situation, l.after(l.rollBack()).outcome()), nil})
 }
 
-// creation are the steps of a creation that a batch takes together; the last is the rollback after every replica has
-// failed.
+// creation are the steps of a creation that a batch takes together.
 func (l sizeCheck) creation() []laterStep {
-	cause := func(r view.ReplicaState) *record.Failure { return r.Failure("") }
-	refused := decide.Abort(l.reported(record.PhaseRefused).Situation, cause)
-	failed := decide.RollBack(l.reported(record.PhaseFailed).Situation, cause)
+	refused := decide.Abort(l.reported(record.PhaseRefused).Situation, reportedFailure)
 	ready := decide.Decision{Fed: new(l.inPhase(record.PhaseReady).Fed)}
 	return []laterStep{
 		{"refusal", alone(l.Situation, refused), nil},
 		{"vote", alone(l.Situation, decide.Commit(l.Situation, l.limits, 0)), nil},
 		{"outcome", alone(l.Situation, ready), nil},
-		{"rollback", alone(l.Situation, failed), nil},
+		{"rollback", alone(l.Situation, l.rollBack()), nil},
 	}
 }
+
+// rollBack is the rollback after every replica has failed.
+func (l sizeCheck) rollBack() decide.Decision {
+	return decide.RollBack(l.reported(record.PhaseFailed).Situation, reportedFailure)
+}
+
+func reportedFailure(r view.ReplicaState) *record.Failure { return r.Failure("") }
 
 // checkBatch tries the steps that the federations of a batch take together.
 func checkBatch(of []*Draft) error {
