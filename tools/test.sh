@@ -102,7 +102,8 @@ if [ ${#folders[@]} -gt 0 ]; then
   without=$!
 fi
 # Nothing is left of the whole folders: their programs, the largest, are not linked with it.
-mapfile -t rest < <(go list -find "$@" | grep -vE "/($(IFS='|'; echo "${whole[*]}"))\$")
+given=$(go list -find "$@")
+mapfile -t rest < <(echo "$given" | grep -vE "/($(IFS='|'; echo "${whole[*]}"))\$")
 [ ${#rest[@]} = 0 ] || run build/test.json "${race[@]}" -skip "$names" "${rest[@]}" || status=$?
 [ -z "$without" ] || wait "$without" || status=$?
 exit $status
