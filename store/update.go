@@ -27,6 +27,9 @@ type Update struct {
 	// guess is looked at again after a read. It does not go with Marker, whose proof
 	// needs a view that was read.
 	From *View
+	// Followed says that the caller is told of every change of the keys of From, and then decides
+	// anew. So it is believed that nothing is to be done on the guess: there is no read.
+	Followed bool
 	// RequestID and Marker make an unknown outcome known. The record at Marker has a field
 	// request_id, and every transaction of this update writes it with RequestID. When a try has
 	// been sent and the marker, written since, has our id, the write is done. A marker that others
@@ -74,8 +77,8 @@ func (s *Store) Update(ctx context.Context, u Update) (res Result, err error) {
 }
 
 func (s *Store) update(ctx context.Context, u Update) (Result, error) {
-	if u.Build == nil || (u.Marker == "") != (u.RequestID == "") || u.Marker != "" && u.From != nil {
-		return Result{}, errors.New("an update needs Build, and Marker and RequestID together, without From")
+	if u.Build == nil || (u.Marker == "") != (u.RequestID == "") || u.Marker != "" && u.From != nil || u.Followed && u.From == nil {
+		return Result{}, errors.New("an update needs Build, and Marker and RequestID together, without From, and From for Followed")
 	}
 	if why := s.refused.Load(); why != nil {
 		return Result{}, *why
@@ -91,7 +94,11 @@ func (s *Store) update(ctx context.Context, u Update) (Result, error) {
 	a := attempt{store: s, update: u, keys: slices.Compact(keys)}
 	switch {
 	case u.From != nil:
-		if plan, err := a.guess(*u.From); err == nil && plan != nil {
+		plan, err := a.guess(*u.From)
+		if err == nil && plan == nil && u.Followed {
+			return Result{Revision: u.From.Revision, View: *u.From}, nil
+		}
+		if err == nil && plan != nil {
 			next, written, err := a.send(ctx, plan)
 			if written {
 				return Result{Revision: next.Revision, Written: true, View: *u.From}, nil
@@ -124,8 +131,8 @@ type attempt struct {
 	full error
 }
 
-// guess plans on a view that was not read. Without a plan, or with an error, the
-// guess is of no use.
+// guess plans on a view that was not read. With an error the guess is of no use; without a
+// plan nothing is to be done, if it is right.
 func (a *attempt) guess(view View) (*plan, error) {
 	tx := a.newTxn(view)
 	if err := a.update.Build(view, tx); err != nil {

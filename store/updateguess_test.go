@@ -71,6 +71,40 @@ func TestUpdateFromAGuessNeedsNoRead(t *testing.T) {
 	})
 }
 
+func TestUpdateThatIsFollowedReadsNothingWhereNothingIsToBeDone(t *testing.T) {
+	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
+		s, faults := openOn(t, n, "test", store.Config{})
+		view := mirrorAt(t, s, put(t, s, "/c", counter{N: 0}))
+		before, _ := faults.Transactions()
+		for _, followed := range []bool{true, false} {
+			builds := 0
+			u := guessed(view, &builds)
+			u.Followed = followed
+			if res, err := s.Update(t.Context(), u); err != nil || res.Written || res.Revision != view.Revision() {
+				t.Fatalf("followed %v: %+v after %d builds, %v", followed, res, builds, err)
+			}
+			reads, _ := faults.Transactions()
+			if want := map[bool]int{true: 0, false: 1}[followed]; reads-before != want || builds != want+1 {
+				t.Errorf("followed %v: %d reads, %d builds", followed, reads-before, builds)
+			}
+		}
+	})
+}
+
+func TestUpdateThatIsFollowedDoesNotBelieveAnErrorOnAGuess(t *testing.T) {
+	s, _ := open(t, store.Config{})
+	view := mirrorAt(t, s, put(t, s, "/c", counter{N: 60}))
+	put(t, s, "/c", counter{N: 5})
+	u := guessed(view, new(int))
+	u.Followed = true
+	if _, err := s.Update(t.Context(), u); err != nil {
+		t.Fatal(err)
+	}
+	if c, _ := get[counter](t, s, "/c"); c.N != 10 {
+		t.Errorf("counter %d, want 10", c.N)
+	}
+}
+
 func TestUpdateFromAWrongGuessIsBuiltOnTheTruth(t *testing.T) {
 	for _, tc := range []struct {
 		name         string

@@ -54,8 +54,10 @@ func (s *Services) report(ctx context.Context, v *observation, f finding) error 
 	began := s.session.Now()
 	result, err := s.session.Store.Update(ctx, store.Update{
 		Keys: []string{s.session.Lease.Key(), desiredKey, observedKey},
-		// Only this session writes our reports, so the mirror knows the last one.
-		From: s.session.Mirror.Snapshot().Guess(observedKey),
+		// Only this session writes our reports, so the mirror knows the last one. Where it does not
+		// yet, it will, and the service is looked at again: a full compare reads nothing of what
+		// has not changed.
+		From: s.session.Mirror.Snapshot().Guess(observedKey), Followed: true,
 		Build: func(read store.View, tx *store.Txn) error {
 			tx.ExpectSession(s.session.Lease)
 			tx.ExpectRevision(desiredKey, v.revision)
