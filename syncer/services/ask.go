@@ -60,9 +60,7 @@ func (s *Services) Ask(ctx context.Context, q Question) (Opinion, error) {
 	}
 	if v.list, _, err = s.deps.Answers.Lists.Get(ctx, v.asOf); err == nil {
 		v.service = v.list.Services[q.Name]
-		if v.local, err = localOf(v.service, v.desired, nil); err != nil {
-			return Opinion{}, err
-		}
+		v.local = localOf(v.service, v.desired)
 		var no *refusal
 		if no, err = s.check(ctx, v); err == nil && no != nil {
 			return Opinion{Reason: no.reason, Message: no.message}, nil

@@ -2,9 +2,11 @@ package services
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"strconv"
 	"time"
+	"weak"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store"
@@ -241,13 +243,13 @@ func (v *observation) lookForBuckets(standing answers.BucketSet) {
 // complete fills in what the service says of itself, and notes what was seen. half is
 // known of a fresh observation.
 func (s *Services) complete(v *observation, listed time.Time, half bool) error {
-	var err error
-	if v.local, err = localOf(v.service, v.desired, v.def); err != nil {
-		return fmt.Errorf("service %q: %w", v.name, err)
-	}
+	v.local = localOf(v.service, v.desired)
 	v.local.half = half
 	switch v.local.whose {
 	case ours:
+		if err := s.compare(v); err != nil {
+			return fmt.Errorf("service %q: %w", v.name, err)
+		}
 		s.process.writes.sawPresent(v.name)
 		if made := definition.BucketsMade(v.service.Annotations); len(made) > 0 {
 			s.process.writes.change(v.name, func(n *recent) { n.made = definition.Union(n.made, made) })
@@ -273,9 +275,9 @@ func (s *Services) complete(v *observation, listed time.Time, half bool) error {
 }
 
 // localOf says what a service of the desired name is to the desired record.
-func localOf(service *manager.Service, d *record.Desired, def *definition.Definition) (local, error) {
+func localOf(service *manager.Service, d *record.Desired) local {
 	if service == nil || d == nil {
-		return local{}, nil
+		return local{}
 	}
 	l := local{whose: whoseIs(service, d), storage: service.Storage, marked: definition.Marked(service), exposed: service.Exposed}
 	if service.Volume.Perishes() {
@@ -286,23 +288,42 @@ func localOf(service *manager.Service, d *record.Desired, def *definition.Defini
 			l.generation, l.epoch = g, service.Annotations[oscar.AnnotationEpoch]
 		}
 	}
-	if l.whose != ours {
-		return l, nil
-	}
-	got, err := definition.DecodeObject(service.JSON)
-	if err != nil {
-		return local{}, err
-	}
-	if l.hash, err = definition.ReadBack(got); err != nil {
-		return local{}, err
-	}
-	if def != nil {
-		l.differs = definition.Difference(def.Compare, got)
-		if l.differs == "" && !def.HasStorage(got) {
-			l.differs = "storage_providers"
+	return l
+}
+
+// comparison is how a service of ours, as OSCAR showed it, stood to its definition.
+type comparison struct {
+	// shown is the hash of OSCAR's answer, and def what it was compared with; it keeps no secret in memory.
+	shown         [sha256.Size]byte
+	def           weak.Pointer[definition.Definition]
+	hash, differs string
+}
+
+// compare compares the service with its definition. An answer that is byte for byte the one of before is
+// not taken apart again: nearly all services are as they were at the last full compare.
+func (s *Services) compare(v *observation) error {
+	now := comparison{shown: sha256.Sum256(v.service.JSON), def: weak.Make(v.def)}
+	var known comparison
+	s.process.writes.change(v.name, func(n *recent) { known = n.compared })
+	if known.shown != now.shown || known.def != now.def {
+		got, err := definition.DecodeObject(v.service.JSON)
+		if err != nil {
+			return err
 		}
+		if now.hash, err = definition.ReadBack(got); err != nil {
+			return err
+		}
+		if v.def != nil {
+			now.differs = definition.Difference(v.def.Compare, got)
+			if now.differs == "" && !v.def.HasStorage(got) {
+				now.differs = "storage_providers"
+			}
+		}
+		known = now
+		s.process.writes.change(v.name, func(n *recent) { n.compared = known })
 	}
-	return l, nil
+	v.local.hash, v.local.differs = known.hash, known.differs
+	return nil
 }
 
 // whoseIs decides by the token, which OSCAR never changes in one life of a

@@ -51,6 +51,8 @@ type recent struct {
 	uid    string
 	made   []string
 	volume *record.Volume
+	// compared is how the service was when it was last seen.
+	compared comparison
 	// erased is the life that a DELETE of this process was for.
 	erased string
 

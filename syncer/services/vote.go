@@ -121,9 +121,7 @@ func (s *Services) checkName(ctx context.Context, v *observation) (*refusal, err
 		switch shown, err := s.deps.OSCAR.Get(ctx, v.name); {
 		case err == nil:
 			v.service = shown
-			if v.local, err = localOf(shown, v.desired, nil); err != nil {
-				return nil, err
-			}
+			v.local = localOf(shown, v.desired)
 		case !manager.NotFound(err):
 			return nil, err
 		}
