@@ -28,7 +28,7 @@ func (r *sessionRun) follow(ctx context.Context) error {
 				if word := record.Strange(session.DesiredIn(view, key)); word != "" {
 					r.session.Log.Error("a newer control plane asks for what this syncer does not know; the service is left as it is", "service", ref.Name, "word", word)
 				}
-				r.services.DesiredChanged(ref.Name)
+				r.services.DesiredChanged(view, ref.Name)
 				r.tokens.ReconcileServed(view, ref.Name)
 				r.jobs.ServiceChanged(ref.Name)
 				r.offers.ServiceChanged(ref.Name)
@@ -76,10 +76,11 @@ func (r *sessionRun) noteEpoch(view *store.MirrorView) {
 }
 
 // resyncs compares everything now and then, with one list, and at once when the
-// store was restored, or OSCAR answers again.
+// store was restored, or OSCAR answers again. For the first one any list of the session is new
+// enough, so that it shares that of the first decisions.
 func (r *sessionRun) resyncs(ctx context.Context) error {
-	for {
-		if err := r.resync(ctx); err != nil && ctx.Err() == nil {
+	for before, began := r.first, r.session.Started; ; before, began = r.session.Mirror.Snapshot(), r.session.Now() {
+		if err := r.resync(ctx, before, began); err != nil && ctx.Err() == nil {
 			r.session.Log.Warn("full compare not possible", "error", err)
 		}
 		jitter := 0.9 + 0.2*rand.Float64() //nolint:gosec // spreads load
@@ -92,8 +93,9 @@ func (r *sessionRun) resyncs(ctx context.Context) error {
 	}
 }
 
-func (r *sessionRun) resync(ctx context.Context) error {
-	before, began := r.session.Mirror.Snapshot(), r.session.Now()
+// resync compares everything with a list that was begun at a time, or later. before is a view from
+// before any such list.
+func (r *sessionRun) resync(ctx context.Context, before *store.MirrorView, began time.Time) error {
 	list, _, err := r.answers.Lists.Get(ctx, began)
 	view := r.session.Mirror.Snapshot()
 	r.services.Resync(view, began)

@@ -19,8 +19,10 @@ import (
 
 // sessionRun is the work within one session.
 type sessionRun struct {
-	syncer   *Syncer
-	session  *session.Session
+	syncer  *Syncer
+	session *session.Session
+	// first is a view from before anything was asked of OSCAR.
+	first    *store.MirrorView
 	answers  *answers.Answers
 	tokens   *ownertoken.Tokens
 	origins  *originstorage.Watch
@@ -43,6 +45,7 @@ func (s *Syncer) run(ctx context.Context, now *session.Session) error {
 	}
 	s.services.AssumeForPredecessors(now, view)
 	r := s.newRun(ctx, now)
+	r.first = view
 	defer r.answers.Wait()
 	s.setReady(true)
 	defer s.setReady(false)

@@ -56,7 +56,9 @@ func (s *Services) TokenArrived(view *store.MirrorView, federation string) {
 func (s *Services) request(name string, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.requested[name] = at
+	if at.After(s.requested[name]) {
+		s.requested[name] = at
+	}
 }
 
 // NewEnough is how old an answer of OSCAR may be for a decision about a name:

@@ -150,9 +150,15 @@ func (s *Services) Run(ctx context.Context) {
 // Changed decides anew about a service.
 func (s *Services) Changed(name string) { s.decisions.Add(name) }
 
-// DesiredChanged decides anew about a service by what OSCAR shows from now on.
-func (s *Services) DesiredChanged(name string) {
-	s.request(name, s.session.Now())
+// DesiredChanged decides anew about a service by what OSCAR shows from now on. For what was desired
+// before the session began, it is from then on: a syncer that returns makes one list for all.
+func (s *Services) DesiredChanged(view *store.MirrorView, name string) {
+	at := s.session.Now()
+	kv, ok := view.KV(record.DesiredServiceKey(s.session.ID, name))
+	if ok && kv.ModRevision <= s.session.Lease.CreateRevision() {
+		at = s.session.Started
+	}
+	s.request(name, at)
 	s.decisions.Add(name)
 }
 
