@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -47,6 +48,18 @@ type View struct {
 
 	// keys has an entry for each key that was read: nil for an absent one.
 	keys map[string]*KV
+	// fromRead says that etcd itself told the revision.
+	fromRead bool
+}
+
+// With is a guess for Update.From: what was read, and what a mirror shows of other keys. Each of
+// those must be mirrored: one that is not would be taken for absent. Its revision is still that of
+// the read, so that an update with a Marker that was not written before takes it.
+func (v View) With(mirror *MirrorView, keys ...string) *View {
+	out := mirror.Guess(keys...)
+	out.Revision, out.fromRead = v.Revision, v.fromRead
+	maps.Copy(out.keys, v.keys)
+	return out
 }
 
 // KV returns the key as it was at the view's revision. It is false for a key
@@ -124,7 +137,7 @@ func (s *Store) readWith(ctx context.Context, client clientv3.KV, keys []string,
 
 // viewOf makes a view of the reads, one for each key, that a transaction did.
 func viewOf(keys []string, resp *clientv3.TxnResponse) View {
-	v := View{Revision: resp.Header.Revision, keys: make(map[string]*KV, len(keys))}
+	v := View{Revision: resp.Header.Revision, keys: make(map[string]*KV, len(keys)), fromRead: true}
 	for i, r := range resp.Responses {
 		v.keys[keys[i]] = nil
 		if got := r.GetResponseRange(); len(got.GetKvs()) > 0 {

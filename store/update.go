@@ -19,13 +19,12 @@ type Update struct {
 	// Keys are read at one revision before the first try, and again with every
 	// try that fails. Build may expect them to be as it saw them.
 	Keys []string
-	// From, when set, is what the caller takes some of Keys to hold, from a mirror:
-	// the first try is built on it, without a read. It is a guess. Build must expect
-	// every key that it decides by, so that a wrong guess fails in etcd and is built
-	// anew on what is there. What etcd has no say in is not believed: an error,
-	// an expectation that does not hold, or that nothing is to be done, on a
-	// guess is looked at again after a read. It does not go with Marker, whose proof
-	// needs a view that was read.
+	// From, when set, is what the caller takes Keys to hold, from a mirror: the first try is built
+	// on it, without a read. It is a guess. Build must expect every key that it decides by, so that
+	// a wrong guess fails in etcd and is built anew on what is there. What etcd has no say in is
+	// not believed: an error, an expectation that does not hold, or that nothing is to be done, on a
+	// guess is looked at again after a read. With a Marker its revision must be that of a read,
+	// after which nobody but this update writes the marker with its id: see View.With.
 	From *View
 	// Followed says that the caller is told of every change of the keys of From, and then decides
 	// anew. So it is believed that nothing is to be done on the guess: there is no read.
@@ -77,8 +76,8 @@ func (s *Store) Update(ctx context.Context, u Update) (res Result, err error) {
 }
 
 func (s *Store) update(ctx context.Context, u Update) (Result, error) {
-	if u.Build == nil || (u.Marker == "") != (u.RequestID == "") || u.Marker != "" && u.From != nil || u.Followed && u.From == nil {
-		return Result{}, errors.New("an update needs Build, and Marker and RequestID together, without From, and From for Followed")
+	if u.Build == nil || (u.Marker == "") != (u.RequestID == "") || u.Followed && u.From == nil {
+		return Result{}, errors.New("an update needs Build, Marker and RequestID together, and From with Followed")
 	}
 	if why := s.refused.Load(); why != nil {
 		return Result{}, *why
@@ -92,30 +91,25 @@ func (s *Store) update(ctx context.Context, u Update) (Result, error) {
 	}
 	slices.Sort(keys)
 	a := attempt{store: s, update: u, keys: slices.Compact(keys)}
-	switch {
-	case u.From != nil:
-		plan, err := a.guess(*u.From)
-		if err == nil && plan == nil && u.Followed {
+	if u.From != nil {
+		if u.Marker != "" && !u.From.fromRead {
+			return Result{}, errors.New("an update with Marker takes no guess whose revision was not read")
+		}
+		switch plan, err := a.plan(*u.From); {
+		case err == nil && plan != nil:
+			return a.run(ctx, *u.From, plan)
+		case err == nil && u.Followed:
 			return Result{Revision: u.From.Revision, View: *u.From}, nil
 		}
-		if err == nil && plan != nil {
-			next, written, err := a.send(ctx, plan)
-			if written {
-				return Result{Revision: next.Revision, Written: true, View: *u.From}, nil
-			}
-			if err != nil {
-				return Result{View: *u.From}, a.doubt(err)
-			}
-			return a.run(ctx, next)
+	}
+	var view View
+	if len(a.keys) > 0 {
+		var err error
+		if view, err = s.Read(ctx, a.keys...); err != nil {
+			return Result{}, err
 		}
-	case len(a.keys) == 0:
-		return a.run(ctx, View{})
 	}
-	view, err := s.Read(ctx, a.keys...)
-	if err != nil {
-		return Result{}, err
-	}
-	return a.run(ctx, view)
+	return a.run(ctx, view, nil)
 }
 
 // attempt is one Update under way.
@@ -131,43 +125,19 @@ type attempt struct {
 	full error
 }
 
-// guess plans on a view that was not read. With an error the guess is of no use; without a
-// plan nothing is to be done, if it is right.
-func (a *attempt) guess(view View) (*plan, error) {
-	tx := a.newTxn(view)
-	if err := a.update.Build(view, tx); err != nil {
-		return nil, err
-	}
-	writes := tx.effective()
-	if err := errors.Join(tx.err, tx.unmet()); err != nil || len(writes) == 0 {
-		return nil, err
-	}
-	return planOf(tx, writes, a.keys)
-}
-
-func (a *attempt) run(ctx context.Context, view View) (Result, error) {
+// run sends the plan that was guessed on the view, if any, and then what it plans on what is there.
+func (a *attempt) run(ctx context.Context, view View, guessed *plan) (Result, error) {
 	wait := newBackOff(2*time.Millisecond, 50*time.Millisecond)
-	for try := 0; ; try++ {
-		tx := a.newTxn(view)
-		if err := a.update.Build(view, tx); err != nil {
-			return Result{View: view}, a.doubt(err)
+	for conflicts := 0; ; {
+		plan := guessed
+		if plan == nil {
+			var err error
+			if plan, err = a.plan(view); err != nil {
+				return Result{View: view}, a.doubt(err)
+			}
 		}
-		writes := tx.effective()
-		if err := a.check(tx, writes); err != nil {
-			return Result{View: view}, a.doubt(err)
-		}
-		if len(writes) == 0 {
+		if plan == nil {
 			return Result{Revision: view.Revision, View: view}, nil
-		}
-		if a.full != nil {
-			return Result{View: view}, a.doubt(a.full)
-		}
-		if err := tx.unmet(); err != nil {
-			return Result{View: view}, a.doubt(err)
-		}
-		plan, err := planOf(tx, writes, a.keys)
-		if err != nil {
-			return Result{View: view}, a.doubt(err)
 		}
 
 		if len(a.doubts) == 0 {
@@ -195,13 +165,36 @@ func (a *attempt) run(ctx context.Context, view View) (Result, error) {
 		}
 		a.forget(next)
 		view = next
+		if guessed != nil {
+			guessed = nil
+			continue
+		}
 		// The first conflict is answered at once: its values are the newest.
-		if try > 0 {
+		if conflicts++; conflicts > 1 {
 			if err := pause(ctx, wait.NextBackOff()); err != nil {
-				return Result{View: view}, a.doubt(fmt.Errorf("%w: the update lost every one of %d tries to others: %w", ErrUnavailable, try+1, err))
+				return Result{View: view}, a.doubt(fmt.Errorf("%w: the update lost every one of %d tries to others: %w", ErrUnavailable, conflicts, err))
 			}
 		}
 	}
+}
+
+// plan plans one try on a view; nil when nothing is to be done.
+func (a *attempt) plan(view View) (*plan, error) {
+	tx := a.newTxn(view)
+	if err := a.update.Build(view, tx); err != nil {
+		return nil, err
+	}
+	writes := tx.effective()
+	if err := a.check(tx, writes); err != nil || len(writes) == 0 {
+		return nil, err
+	}
+	if a.full != nil {
+		return nil, a.full
+	}
+	if err := tx.unmet(); err != nil {
+		return nil, err
+	}
+	return planOf(tx, writes, a.keys)
 }
 
 // check finds mistakes in how the transaction was built.

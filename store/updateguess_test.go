@@ -35,11 +35,11 @@ func guessed(view *store.MirrorView, builds *int) store.Update {
 	}
 }
 
-// mirrorAt runs a mirror of the counter until it has seen a revision, then stops it.
-func mirrorAt(t *testing.T, s *store.Store, revision int64) *store.MirrorView {
+// mirrorAt runs a mirror of a prefix until it has seen a revision, then stops it.
+func mirrorAt(t *testing.T, s *store.Store, prefix string, revision int64) *store.MirrorView {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	m := s.NewMirror(store.MirrorConfig{Prefixes: []string{"/c"}})
+	m := s.NewMirror(store.MirrorConfig{Prefixes: []string{prefix}})
 	done := make(chan error, 1)
 	go func() { done <- m.Run(ctx) }()
 	if err := m.Wait(ctx, revision); err != nil {
@@ -56,7 +56,7 @@ func mirrorAt(t *testing.T, s *store.Store, revision int64) *store.MirrorView {
 func TestUpdateFromAGuessNeedsNoRead(t *testing.T) {
 	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
 		s, faults := openOn(t, n, "test", store.Config{})
-		view := mirrorAt(t, s, put(t, s, "/c", counter{N: 3}))
+		view := mirrorAt(t, s, "/c", put(t, s, "/c", counter{N: 3}))
 		before, _ := faults.Transactions()
 		builds := 0
 		if res, err := s.Update(t.Context(), guessed(view, &builds)); err != nil || !res.Written || builds != 1 {
@@ -74,7 +74,7 @@ func TestUpdateFromAGuessNeedsNoRead(t *testing.T) {
 func TestUpdateThatIsFollowedReadsNothingWhereNothingIsToBeDone(t *testing.T) {
 	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
 		s, faults := openOn(t, n, "test", store.Config{})
-		view := mirrorAt(t, s, put(t, s, "/c", counter{N: 0}))
+		view := mirrorAt(t, s, "/c", put(t, s, "/c", counter{N: 0}))
 		before, _ := faults.Transactions()
 		for _, followed := range []bool{true, false} {
 			builds := 0
@@ -93,7 +93,7 @@ func TestUpdateThatIsFollowedReadsNothingWhereNothingIsToBeDone(t *testing.T) {
 
 func TestUpdateThatIsFollowedDoesNotBelieveAnErrorOnAGuess(t *testing.T) {
 	s, _ := open(t, store.Config{})
-	view := mirrorAt(t, s, put(t, s, "/c", counter{N: 60}))
+	view := mirrorAt(t, s, "/c", put(t, s, "/c", counter{N: 60}))
 	put(t, s, "/c", counter{N: 5})
 	u := guessed(view, new(int))
 	u.Followed = true
@@ -119,7 +119,7 @@ func TestUpdateFromAWrongGuessIsBuiltOnTheTruth(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s, _ := open(t, store.Config{})
-			view := mirrorAt(t, s, put(t, s, "/c", counter{N: tc.guess}))
+			view := mirrorAt(t, s, "/c", put(t, s, "/c", counter{N: tc.guess}))
 			put(t, s, "/c", counter{N: tc.truth})
 			builds := 0
 			if _, err := s.Update(t.Context(), guessed(view, &builds)); (err != nil) != tc.fails {
@@ -135,7 +135,7 @@ func TestUpdateFromAWrongGuessIsBuiltOnTheTruth(t *testing.T) {
 func TestUpdateFromAGuessWithALostAnswer(t *testing.T) {
 	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
 		s, faults := openOn(t, n, "test", store.Config{})
-		view := mirrorAt(t, s, put(t, s, "/c", counter{N: 3}))
+		view := mirrorAt(t, s, "/c", put(t, s, "/c", counter{N: 3}))
 		faults.LoseRequests(1)
 		builds := 0
 		if res, err := s.Update(t.Context(), guessed(view, &builds)); err != nil || !res.Written {
@@ -147,14 +147,27 @@ func TestUpdateFromAGuessWithALostAnswer(t *testing.T) {
 	})
 }
 
-func TestUpdateTakesNoGuessWithAMarker(t *testing.T) {
+// A marker proves what became of a try only from a revision on that etcd itself told.
+func TestUpdateTakesNoGuessOfARevisionWithAMarker(t *testing.T) {
 	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
-		s, _ := openOn(t, n, "test", store.Config{})
-		view := mirrorAt(t, s, put(t, s, "/c", counter{N: 3}))
-		u := guessed(view, new(int))
-		u.Marker, u.RequestID = "/m", "id"
+		s, faults := openOn(t, n, "test", store.Config{})
+		u := increment("/t/n", "/t/request", "r1", nil)
+		mirror := mirrorAt(t, s, "/t/", put(t, s, "/t/n", counter{N: 3}))
+		u.From = mirror.Guess("/t/n", "/t/request")
 		if _, err := s.Update(t.Context(), u); err == nil {
-			t.Error("a guess was taken, and a marker proves nothing with it")
+			t.Error("a guess was taken whose revision was not read")
+		}
+		read, err := s.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.From = read.With(mirror, "/t/n", "/t/request")
+		before, _ := faults.Transactions()
+		if _, err := s.Update(t.Context(), u); err != nil {
+			t.Fatal(err)
+		}
+		if reads, _ := faults.Transactions(); reads != before {
+			t.Errorf("%d reads", reads-before)
 		}
 	})
 }

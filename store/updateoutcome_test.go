@@ -17,23 +17,41 @@ func TestUpdateFindsOutAnUnknownOutcome(t *testing.T) {
 		"request lost":       func(f *storetest.Faults) { f.LoseRequests(1) },
 		"lost several times": func(f *storetest.Faults) { f.LoseRequests(2); f.LoseAnswers(1) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			s, faults := open(t, store.Config{})
-			put(t, s, "/t/n", counter{N: 1})
-			disturb(faults)
-			res, err := s.Update(t.Context(), increment("/t/n", "/t/request", "r1", nil))
+		for guesses, from := range guesses() {
+			t.Run(name+", "+guesses, func(t *testing.T) {
+				s, faults := open(t, store.Config{})
+				u := increment("/t/n", "/t/request", "r1", nil)
+				u.From = from(t, s, put(t, s, "/t/n", counter{N: 1}))
+				disturb(faults)
+				res, err := s.Update(t.Context(), u)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c, kv := get[counter](t, s, "/t/n")
+				m, mkv := get[marker](t, s, "/t/request")
+				if c.N != 2 || m.RequestID != "r1" {
+					t.Errorf("counter %+v, marker %+v", c, m)
+				}
+				if !res.Written || res.Revision != kv.ModRevision || res.Revision != mkv.ModRevision {
+					t.Errorf("result %+v, counter at %d, marker at %d", res, kv.ModRevision, mkv.ModRevision)
+				}
+			})
+		}
+	}
+}
+
+// guesses are what an update of counter /t/n with marker /t/request is first built on.
+func guesses() map[string]func(t *testing.T, s *store.Store, revision int64) *store.View {
+	return map[string]func(*testing.T, *store.Store, int64) *store.View{
+		"read": func(*testing.T, *store.Store, int64) *store.View { return nil },
+		"guessed": func(t *testing.T, s *store.Store, revision int64) *store.View {
+			t.Helper()
+			read, err := s.Read(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			c, kv := get[counter](t, s, "/t/n")
-			m, mkv := get[marker](t, s, "/t/request")
-			if c.N != 2 || m.RequestID != "r1" {
-				t.Errorf("counter %+v, marker %+v", c, m)
-			}
-			if !res.Written || res.Revision != kv.ModRevision || res.Revision != mkv.ModRevision {
-				t.Errorf("result %+v, counter at %d, marker at %d", res, kv.ModRevision, mkv.ModRevision)
-			}
-		})
+			return read.With(mirrorAt(t, s, "/t/", revision), "/t/n", "/t/request")
+		},
 	}
 }
 
@@ -44,31 +62,35 @@ func TestUpdateIsNotDoneTwiceWhenOthersUndidIt(t *testing.T) {
 		"removed":     func(tx *store.Txn) { tx.Delete("/t/n"); tx.Delete("/t/request") },
 		"overwritten": func(tx *store.Txn) { tx.Delete("/t/n"); tx.Put("/t/request", marker{RequestID: "other"}) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			endpoint := storetest.Etcd(t)
-			s, faults := open(t, store.Config{Endpoints: []string{endpoint}})
-			other := storetest.Open(t, store.Config{Endpoints: []string{endpoint}})
-			faults.LoseAnswers(1)
-			var undone int64
-			faults.OnLostAnswer(func() {
-				res, err := other.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error { undo(tx); return nil }})
+		for guesses, from := range guesses() {
+			t.Run(name+", "+guesses, func(t *testing.T) {
+				endpoint := storetest.Etcd(t)
+				s, faults := open(t, store.Config{Endpoints: []string{endpoint}})
+				other := storetest.Open(t, store.Config{Endpoints: []string{endpoint}})
+				builds := 0
+				u := increment("/t/n", "/t/request", "r1", &builds)
+				u.From = from(t, s, put(t, s, "/t/other", counter{}))
+				faults.LoseAnswers(1)
+				var undone int64
+				faults.OnLostAnswer(func() {
+					res, err := other.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error { undo(tx); return nil }})
+					if err != nil {
+						t.Error(err)
+					}
+					undone = res.Revision
+				})
+				res, err := s.Update(t.Context(), u)
 				if err != nil {
-					t.Error(err)
+					t.Fatal(err)
 				}
-				undone = res.Revision
+				if !res.Written || res.Revision != undone-1 || builds != 1 {
+					t.Errorf("result %+v after %d builds; it was written at %d", res, builds, undone-1)
+				}
+				if _, err := s.Get(t.Context(), "/t/n"); !errors.Is(err, store.ErrNotFound) {
+					t.Errorf("it was done again: %v", err)
+				}
 			})
-			builds := 0
-			res, err := s.Update(t.Context(), increment("/t/n", "/t/request", "r1", &builds))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !res.Written || res.Revision != undone-1 || builds != 1 {
-				t.Errorf("result %+v after %d builds; it was written at %d", res, builds, undone-1)
-			}
-			if _, err := s.Get(t.Context(), "/t/n"); !errors.Is(err, store.ErrNotFound) {
-				t.Errorf("it was done again: %v", err)
-			}
-		})
+		}
 	}
 }
 

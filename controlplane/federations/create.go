@@ -102,7 +102,7 @@ func (c *Controller) tryAccept(ctx context.Context, caller identity.Caller, q re
 		return "", nil, err
 	}
 	c.gate.Fail("after_specs")
-	if err := c.commitA(ctx, drafts, q); err != nil {
+	if err := c.commitA(ctx, drafts, q, v); err != nil {
 		return "", nil, err
 	}
 	c.gate.Fail("after_accept")
@@ -264,8 +264,9 @@ func (c *Controller) draft(r *Renderer, token tokens.Given) (*Draft, error) {
 	return d, nil
 }
 
-// commitA is the transaction that makes federations appear, each whole, and all at once.
-func (c *Controller) commitA(ctx context.Context, drafts []*Draft, q request.Claim) error {
+// commitA is the transaction that makes federations appear, each whole, and all at once. What the
+// request was found by was read; the rest is first taken to be as the state shows it.
+func (c *Controller) commitA(ctx context.Context, drafts []*Draft, q request.Claim, read store.View) error {
 	first := drafts[0].Fed
 	keys := append(q.Keys(), record.FederationKey(first.UID), record.FenceKey, record.MetaKey)
 	if len(drafts) == 1 {
@@ -277,7 +278,7 @@ func (c *Controller) commitA(ctx context.Context, drafts []*Draft, q request.Cla
 		}
 	}
 	res, err := c.store.Update(ctx, store.Update{
-		Keys: keys, RequestID: first.RequestID, Marker: record.FederationKey(first.UID),
+		Keys: keys, From: read.With(c.state.Mirror.Snapshot(), keys...), RequestID: first.RequestID, Marker: record.FederationKey(first.UID),
 		Build: func(v store.View, tx *store.Txn) error {
 			if err := c.requests.Free(q, v); err != nil {
 				return err
