@@ -139,7 +139,7 @@ func newPlayer(t *testing.T, plan Plan) *player {
 		Clusters: ids, Wire: p.net, Names: []string{"canary", jobService, freeName(0)}, Unguarded: true, Now: p.clocks[hostControlPlane(0)].Now,
 		Sim: func(c *oscarsim.Config) {
 			c.Latency, c.ThrottleGETs, c.BreakConcurrent = shape.Latency, shape.Ugly, shape.Ugly
-			c.Workload = &oscarsim.Workload{Seed: plan.Seed, Min: time.Second, Max: 2 * time.Minute, Fails: 0.05}
+			c.Workload = &oscarsim.Workload{Seed: plan.Seed, Min: shortestRun, Max: 2 * time.Minute, Fails: 0.05}
 			c.Nodes = []oscarsim.Node{{Name: "node", CPU: int64(shape.Slots) * 1000, Memory: 64 << 30}}
 		},
 		Middleware: func(next http.Handler) http.Handler { return p.watch(p.canaries.watch(next)) },
@@ -289,6 +289,9 @@ func (p *player) comes(ctx context.Context, f Fault) bool {
 	}
 	return true
 }
+
+// shortestRun is how long a Job runs at least.
+const shortestRun = time.Second
 
 // wireDelay is what a world adds to the delay of a plan.
 const wireDelay = 200 * time.Microsecond

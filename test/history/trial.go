@@ -191,8 +191,10 @@ func refused(err error, code string) error {
 }
 
 // await waits until something is so, within the bound.
-func (t *trial) await(what string, ok func() bool) error {
-	for began := time.Now(); !ok(); <-time.After(look) {
+func (t *trial) await(what string, ok func() bool) error { return awaitEach(look, what, ok) }
+
+func awaitEach(pause time.Duration, what string, ok func() bool) error {
+	for began := time.Now(); !ok(); <-time.After(pause) {
 		if time.Since(began) > bound {
 			return fmt.Errorf("it is not so after %v: %s", bound, what)
 		}

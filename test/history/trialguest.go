@@ -125,18 +125,13 @@ func (t *trial) removedWithJob() error {
 	}
 	<-time.After(trialSoon)
 	id, sent := t.send("one")
-	err = errors.Join(err, sent, t.await("OSCAR has it", func() bool { return len(t.sim.Jobs(t.name)) > 0 }))
-	for _, j := range t.sim.Jobs(t.name) {
-		err = errors.Join(err, t.sim.SetJobStatus(t.name, j.Name, oscarsim.JobRunning))
-	}
-	err = errors.Join(err, t.becomes(id, record.JobRunning), t.remove(client.RemoveClusterOptions{}))
+	name, kept := keep(t.sim, t.name, "one")
+	err = errors.Join(err, sent, kept, t.becomes(id, record.JobRunning), t.remove(client.RemoveClusterOptions{}))
 	<-time.After(trialSoon)
 	t.cluster.Kill()
 	<-time.After(sessionOver)
 	err = errors.Join(err, t.remove(client.RemoveClusterOptions{Force: true}), t.becomes(id, record.JobVanished))
-	for _, j := range t.sim.Jobs(t.name) {
-		err = errors.Join(err, t.sim.SetJobStatus(t.name, j.Name, oscarsim.JobSucceeded))
-	}
+	err = errors.Join(err, t.sim.SetJobStatus(t.name, name, oscarsim.JobSucceeded))
 	t.cluster.Start()
 	t.full()()
 	return errors.Join(err, t.goesOn())

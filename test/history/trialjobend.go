@@ -18,10 +18,18 @@ func (t *trial) standsAt() (id, name string, err error) {
 	if id, err = t.submit(); err != nil {
 		return "", "", err
 	}
-	if err = t.await("OSCAR has it", func() bool { name = t.atOSCAR(); return name != "" }); err == nil {
-		err = t.sim.SetJobStatus(jobService, name, oscarsim.JobRunning)
-	}
+	name, err = keep(t.sim, jobService, "the event of "+t.name)
 	return id, name, errors.Join(err, t.becomes(id, record.JobRunning))
+}
+
+// keep waits until OSCAR has the Job of an event, and makes it run for ever. It looks so often that
+// the Job has not ended by itself.
+func keep(sim *oscarsim.Sim, service, event string) (name string, err error) {
+	err = awaitEach(shortestRun/4, "OSCAR has it", func() bool { name = jobOf(sim, service, event); return name != "" })
+	if err != nil {
+		return "", err
+	}
+	return name, sim.SetJobStatus(service, name, oscarsim.JobRunning)
 }
 
 func (t *trial) jobDeleted() error {
@@ -71,10 +79,7 @@ func (t *trial) deleteWithJobs() error {
 	if err != nil {
 		return err
 	}
-	err = t.await("OSCAR has it", func() bool { return len(sim.Jobs(t.name)) > 0 })
-	for _, j := range sim.Jobs(t.name) {
-		err = errors.Join(err, sim.SetJobStatus(t.name, j.Name, oscarsim.JobRunning))
-	}
+	_, err = keep(sim, t.name, "one")
 	err = errors.Join(err, t.becomes(id, record.JobRunning))
 	_, waits := t.api.DeleteService(t.ctx, t.name, client.DeleteOptions{})
 	<-time.After(trialSoon)

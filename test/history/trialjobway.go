@@ -316,9 +316,12 @@ func (t *trial) seenAs(said, status string, becomes record.JobState) error {
 }
 
 // atOSCAR is the name of the Job of the trial's event; empty when there is none.
-func (t *trial) atOSCAR() string {
-	for _, j := range t.sim.Jobs(jobService) {
-		if j.Event == "the event of "+t.name {
+func (t *trial) atOSCAR() string { return jobOf(t.sim, jobService, "the event of "+t.name) }
+
+// jobOf is the name of the Job of an event; empty when there is none.
+func jobOf(sim *oscarsim.Sim, service, event string) string {
+	for _, j := range sim.Jobs(service) {
+		if j.Event == event {
 			return j.Name
 		}
 	}
