@@ -50,6 +50,30 @@ func TestATreeOfFoldersIsRemoved(t *testing.T) {
 	}
 }
 
+// Runs that were killed left their folders and cgroups for ever.
+func TestWhatAKilledNodeLeftIsSwept(t *testing.T) {
+	root := t.TempDir()
+	alive, err := newFolder(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alive.Close() //nolint:errcheck // a folder
+	killed, err := newFolder(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(filepath.Join(killed.Name(), "admin.conf"), nil, 0o600), killed.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := sweep(root); err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(filepath.Join(root, "*"))
+	if err != nil || len(left) != 1 || left[0] != alive.Name() {
+		t.Errorf("left: %v, %v; want %s", left, err, alive.Name())
+	}
+}
+
 // Each program's configuration has the folder of this node, and no other.
 func TestConfigurationsNameTheNodesFolder(t *testing.T) {
 	dir := t.TempDir()

@@ -28,15 +28,20 @@ const (
 )
 
 // outside makes a folder and cgroup folders, starts this program as the first process of new
-// namespaces, waits until that ends, and removes everything.
+// namespaces, waits until that ends, and removes everything; also what others left who were killed.
 func outside(ctx context.Context, cfg *config, stdout io.Writer) (err error) {
 	if err := cfg.check(); err != nil {
 		return err
 	}
-	if cfg.dir, err = os.MkdirTemp("", "kubenode"); err != nil {
+	if err := sweep(os.TempDir()); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(cfg.dir)) }()
+	owned, err := newFolder(os.TempDir())
+	if err != nil {
+		return err
+	}
+	cfg.dir = owned.Name()
+	defer func() { err = errors.Join(err, os.RemoveAll(cfg.dir), owned.Close()) }()
 	groups, err := newCgroups(filepath.Base(cfg.dir))
 	if err != nil {
 		return err
@@ -111,20 +116,17 @@ func newCgroups(name string) (cgroups, error) {
 	if len(mine) == 0 {
 		return nil, fmt.Errorf("%w: no cgroup v1 is mounted below %s", errRefused, cgroupRoot)
 	}
-	var out cgroups
-	for controllers, path := range mine {
-		root := filepath.Join(cgroupRoot, strings.TrimPrefix(controllers, "name="))
-		g := cgroup{controllers, filepath.Join(root, name), filepath.Join(root, path)}
+	out := cgroupsOf(name, mine)
+	for _, g := range out {
 		if err := os.Mkdir(g.own, 0o755); err != nil {
 			return nil, errors.Join(fmt.Errorf("%w: %w", errRefused, err), out.remove())
 		}
-		out = append(out, g)
-		if controllers != "cpuset" {
+		if g.controllers != "cpuset" {
 			continue
 		}
 		// A new cpuset is empty, and no process may enter it.
 		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
-			data, err := os.ReadFile(filepath.Join(root, file))
+			data, err := os.ReadFile(filepath.Join(filepath.Dir(g.own), file))
 			if err == nil {
 				err = os.WriteFile(filepath.Join(g.own, file), data, 0o600)
 			}
@@ -134,6 +136,15 @@ func newCgroups(name string) (cgroups, error) {
 		}
 	}
 	return out, nil
+}
+
+// cgroupsOf names a node's folder in each hierarchy.
+func cgroupsOf(name string, mine map[string]string) (out cgroups) {
+	for controllers, path := range mine {
+		root := filepath.Join(cgroupRoot, strings.TrimPrefix(controllers, "name="))
+		out = append(out, cgroup{controllers, filepath.Join(root, name), filepath.Join(root, path)})
+	}
+	return out
 }
 
 // hierarchies are those of cgroup v1 that are mounted at the usual place, each with the path of
