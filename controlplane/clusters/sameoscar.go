@@ -16,17 +16,13 @@ import (
 func (c *Controller) MarkSameOscar(ctx context.Context, cluster string) error {
 	wrong := map[string]string{}
 	c.state.Read(func(v *view.View) {
-		id := v.OscarID(cluster)
-		for other := range v.Clusters.All() {
-			n := v.Nodes.Get(other)
-			if n.DesiredSelf.Rec == nil {
+		for other := range v.WithOscarOf(cluster) {
+			_, registered := v.Clusters.Lookup(other)
+			told := v.Nodes.Get(other).DesiredSelf.Rec
+			if !registered || told == nil {
 				continue
 			}
-			told := n.DesiredSelf.Rec.SameOscarAs
-			if other != cluster && told != cluster && (id == "" || v.OscarID(other) != id) {
-				continue
-			}
-			if is := v.SameOscarAs(other); is != told {
+			if is := v.SameOscarAs(other); is != told.SameOscarAs {
 				wrong[other] = is
 			}
 		}

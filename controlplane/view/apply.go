@@ -64,11 +64,16 @@ func (v *View) applyCluster(ref record.Ref, kv store.KV, exists bool) {
 	case record.KindObservedCluster:
 		n := v.node(ref.Cluster)
 		was := n.Self.Rec
+		v.ofOscar(ref.Cluster, false)
 		n.Self = one[record.ObservedCluster](v, kv, exists)
+		v.ofOscar(ref.Cluster, true)
 		v.news.Records.Selfs = append(v.news.Records.Selfs, Reported[record.ObservedCluster]{Cluster: ref.Cluster, Replaced: Replaced[record.ObservedCluster]{was, n.Self.Rec}})
 	case record.KindDesiredCluster:
 		v.Registrations++
-		v.node(ref.Cluster).DesiredSelf = one[record.DesiredCluster](v, kv, exists)
+		n := v.node(ref.Cluster)
+		v.toldSame(ref.Cluster, n.DesiredSelf.Rec, false)
+		n.DesiredSelf = one[record.DesiredCluster](v, kv, exists)
+		v.toldSame(ref.Cluster, n.DesiredSelf.Rec, true)
 	case record.KindAsk:
 		set(v, v.node(ref.Cluster).Asks.m, ref.Name, kv, exists)
 	case record.KindShown:
@@ -81,7 +86,9 @@ func (v *View) applyCluster(ref record.Ref, kv store.KV, exists bool) {
 func (v *View) applyRegistration(cluster string, kv store.KV, exists bool) {
 	v.Registrations++
 	old := v.Clusters.m[cluster].Rec
+	v.ofOscar(cluster, false)
 	set(v, v.Clusters.m, cluster, kv, exists)
+	v.ofOscar(cluster, true)
 	v.orders.setCluster(cluster, v.Clusters.m[cluster].Rec != nil)
 	v.news.Records.Clusters = append(v.news.Records.Clusters, Reported[record.Cluster]{Cluster: cluster, Replaced: Replaced[record.Cluster]{old, v.Clusters.m[cluster].Rec}})
 	if now := v.Clusters.m[cluster].Rec; now != nil && (old == nil || old.UID != now.UID || old.Revoked != nil && now.Revoked == nil) {

@@ -60,15 +60,38 @@ func (v *View) OscarID(cluster string) string {
 // It is empty for none.
 func (v *View) RegisteredAs(id, other string) string {
 	first := ""
-	for cluster, reg := range v.Clusters.m {
-		if id == "" || cluster == other || v.OscarID(cluster) != id {
-			continue
-		}
-		if first == "" || earlier(reg.Rec, v.Clusters.m[first].Rec) {
+	for cluster := range v.oscars.Of(id) {
+		if cluster != other && (first == "" || earlier(v.Clusters.m[cluster].Rec, v.Clusters.m[first].Rec)) {
 			first = cluster
 		}
 	}
 	return first
+}
+
+// WithOscarOf has the clusters that have to do with a cluster's OSCAR: that cluster, those with the
+// same OSCAR, and those that were told to have it.
+func (v *View) WithOscarOf(cluster string) map[string]bool {
+	out := map[string]bool{cluster: true}
+	for other := range v.oscars.Of(v.OscarID(cluster)) {
+		out[other] = true
+	}
+	for other := range v.told.Of(cluster) {
+		out[other] = true
+	}
+	return out
+}
+
+func (v *View) toldSame(cluster string, d *record.DesiredCluster, is bool) {
+	if d != nil && d.SameOscarAs != "" {
+		v.told.mark(d.SameOscarAs, cluster, is)
+	}
+}
+
+// ofOscar notes which OSCAR a cluster is registered as, or takes that back.
+func (v *View) ofOscar(cluster string, is bool) {
+	if id := v.OscarID(cluster); id != "" {
+		v.oscars.mark(id, cluster, is)
+	}
 }
 
 // SameOscarAs is the cluster that a cluster's OSCAR was registered as before.

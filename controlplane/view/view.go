@@ -25,6 +25,9 @@ type View struct {
 	// OnCluster lists, for a cluster, the federations with a member on it, also one that is
 	// being added or that leaves.
 	OnCluster Index[string, string]
+	// oscars lists, for the id of an OSCAR, the clusters that it is registered as, and told, for a
+	// cluster, those that were told to have the same.
+	oscars, told Index[string, string]
 	// heirs maps a federation that ended by an adoption to the one that its replica went to.
 	heirs map[string]string
 	// InBatch lists, for the first federation of a batch, all of its federations.
@@ -46,7 +49,8 @@ func newView() View {
 	return View{
 		Clusters: TableOf(map[string]Versioned[record.Cluster]{}), Federations: TableOf(map[string]Versioned[record.Federation]{}),
 		Names: TableOf(map[string]string{}), Marked: TableOf(map[string]Location{}), Nodes: Nodes{map[string]*Node{}},
-		Named: newIndex[string, string](), OnCluster: newIndex[string, string](), InBatch: newIndex[string, string](), heirs: map[string]string{},
+		Named: newIndex[string, string](), OnCluster: newIndex[string, string](), InBatch: newIndex[string, string](),
+		oscars: newIndex[string, string](), told: newIndex[string, string](), heirs: map[string]string{},
 		Deleted: TableOf(map[string]Versioned[record.Deleted]{}), DeletedOf: newIndex[string, string](),
 		Tokens: TokenStates{map[string]*TokenState{}}, Jobs: newJobIndex(), orders: newOrders(), news: newChanges(),
 	}
