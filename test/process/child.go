@@ -81,11 +81,16 @@ func Run(command Command) (*Child, error) {
 	go func() {
 		defer close(c.done)
 		r := bufio.NewReader(stdout)
-		line, _ := r.ReadString('\n') // an end without a line is an empty one
-		c.first <- strings.TrimSpace(line)
+		line, _ := r.ReadString('\n')
+		if line = strings.TrimSpace(line); line != "" {
+			c.first <- line
+		}
 		_, _ = io.Copy(c.log, r)
 		c.err = c.cmd.Wait()
 		_ = stdin.Close()
+		if line == "" {
+			c.first <- "" // only now the log has all that it said of its end
+		}
 	}()
 	return c, nil
 }

@@ -143,13 +143,13 @@ func (m *Members) start(initial []string, files ...string) (err error) {
 	}
 	// A member is ready only when most of them run: one that has ended says why, whichever it is.
 	var ready errgroup.Group
-	waiting, stop := context.WithCancel(m.t.Context())
-	defer stop()
+	waiting, stop := context.WithCancelCause(m.t.Context())
+	defer stop(nil)
 	for _, p := range m.procs {
 		ready.Go(func() error {
 			_, err := p.Ready(waiting)
 			if err != nil {
-				stop()
+				stop(err) // the others tell it, too
 			}
 			return err
 		})
