@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/store/internal/balance"
 	"github.com/oscarfed/oscarfed/store/internal/etcdlog"
+	"github.com/oscarfed/oscarfed/store/internal/window"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -108,7 +110,7 @@ func (s *Store) dial() (*clientv3.Client, error) { return s.dialTo(s.cfg.Endpoin
 
 // dialTo is dial for some of the endpoints.
 func (s *Store) dialTo(endpoints []string) (*clientv3.Client, error) {
-	options := append(balance.Options(), reconnection(s.cfg), grpc.WithChainStreamInterceptor(oneStream))
+	options := slices.Concat(balance.Options(), window.Client(), []grpc.DialOption{reconnection(s.cfg), grpc.WithChainStreamInterceptor(oneStream)})
 	if s.cfg.OnDistrust != nil && s.tls != nil {
 		// Of two transport credentials gRPC takes the last.
 		options = append(options, grpc.WithTransportCredentials(watchedTLS{credentials.NewTLS(s.tls), s.cfg.OnDistrust}))

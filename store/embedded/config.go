@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/oscarfed/oscarfed/store/internal/etcdlog"
+	"github.com/oscarfed/oscarfed/store/internal/window"
 )
 
 // Config of one member.
@@ -223,7 +224,7 @@ func (c Config) embed(httpSocket string, quiet func(string) bool, options ...grp
 
 	out.LogLevel = zapcore.WarnLevel.String()
 	out.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdlog.New(c.Logger.With("component", "etcd"), zapcore.WarnLevel, quiet))
-	out.GRPCAdditionalServerOptions = options
+	out.GRPCAdditionalServerOptions = append(window.Server(), options...)
 	gates, ok := out.ServerFeatureGate.(interface{ Set(string) error })
 	if !ok {
 		return nil, errors.New("this etcd release has no settable feature gates")

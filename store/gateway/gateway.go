@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/access"
 	"github.com/oscarfed/oscarfed/store/guard"
+	"github.com/oscarfed/oscarfed/store/internal/window"
 )
 
 // Config of a gateway.
@@ -102,8 +104,7 @@ func New(cfg Config) *Gateway {
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: silence, Timeout: silence}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing}),
 	}
-	options = append(options, g.gate.ServerOptions()...)
-	g.serve = grpc.NewServer(append(options, limits.ServerOptions()...)...)
+	g.serve = grpc.NewServer(slices.Concat(options, window.Server(), g.gate.ServerOptions(), limits.ServerOptions())...)
 	pb.RegisterKVServer(g.serve, kvServer{gateway: g})
 	pb.RegisterWatchServer(g.serve, watchServer{gateway: g})
 	pb.RegisterLeaseServer(g.serve, leaseServer{gateway: g})
