@@ -277,21 +277,28 @@ func (w *watch) receive(resp *clientv3.WatchResponse) {
 	}
 }
 
-// watchdog asks for progress, so that a quiet mirror knows how far it has seen,
-// and ends the watch when nothing comes back: a half-open connection and a
-// frozen member look exactly like a quiet store.
+// watchdog asks for progress when nothing was received for an interval, so that a quiet mirror
+// knows how far it has seen, and ends the watch when nothing comes back: a half-open connection
+// and a frozen member look exactly like a quiet store. An etcd that tells its progress more often,
+// as ours does, is not asked.
 func (w *watch) watchdog(ctx context.Context, cancel context.CancelCauseFunc) {
-	tick := time.NewTicker(w.cfg.Interval)
-	defer tick.Stop()
+	timer := time.NewTimer(w.cfg.Interval)
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
-			if time.Since(w.start)-time.Duration(w.received.Load()) > 3*w.cfg.Interval {
+		case <-timer.C:
+			silent := time.Since(w.start) - time.Duration(w.received.Load())
+			switch {
+			case silent < w.cfg.Interval:
+				timer.Reset(w.cfg.Interval - silent)
+				continue
+			case silent > 3*w.cfg.Interval:
 				cancel(errSilent)
 				return
 			}
+			timer.Reset(w.cfg.Interval)
 		case <-w.nudge:
 		case <-w.late:
 			if time.Since(w.start) > patience && w.moves(time.Now()) {

@@ -76,6 +76,9 @@ func New(cfg Config) (*Syncer, error) {
 	return s, nil
 }
 
+// watchInterval is that of the requests for progress: thousands of syncers ask one etcd.
+const watchInterval = 10 * time.Second
+
 // newMirror mirrors the cluster's own keys, without what is large: specs and events are read
 // when they are needed. Questions are few, and so are access tokens, which are an hour old at
 // most.
@@ -95,6 +98,7 @@ func (s *Syncer) newMirror() *store.Mirror {
 				!slices.ContainsFunc(kept, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 		},
 		OnRelist: s.cluster.Relisted,
+		Interval: watchInterval,
 		Tap:      &s.events,
 		Logger:   s.cluster.Log,
 	})

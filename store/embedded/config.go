@@ -89,8 +89,9 @@ const (
 	// and one entry may have a megabyte: etcd's 10000 + 5000 could cost gigabytes.
 	snapshotCount  = 2000
 	catchUpEntries = 500
-	// progressInterval is how often a quiet watch gets a response from the server unasked.
-	progressInterval = 10 * time.Second
+	// progressInterval is how often a quiet watch gets a response from the server unasked: sooner
+	// than a syncer would ask for one.
+	progressInterval = 8 * time.Second
 	// defragThreshold in MiB: that much free space is given back at start.
 	defragThreshold = 200
 	featureGates    = "InitialCorruptCheck=true,CompactHashCheck=true,StopGRPCServiceOnDefrag=true"
