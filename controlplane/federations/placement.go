@@ -16,10 +16,10 @@ import (
 // registered lists the clusters that a caller may place on, with the revision of the fence at
 // which they were read.
 func (c *Controller) registered(caller identity.Caller) (topology.Env, int64) {
-	env := topology.Env{DefaultCluster: c.cfg.DefaultCluster, Clusters: map[string]string{}, Barred: map[string]string{}}
+	env := topology.Env{DefaultCluster: c.cfg.DefaultCluster, Barred: map[string]string{}}
 	var fence int64
 	c.state.Read(func(v *view.View) {
-		fence = v.Fence
+		fence, env.Clusters = v.Fence, make(map[string]string, v.Clusters.Len())
 		for id, reg := range v.Clusters.All() {
 			env.Clusters[id] = string(reg.Rec.State)
 			if groups := reg.Rec.AllowedGroups; len(groups) > 0 && !caller.InGroup(groups...) {

@@ -96,7 +96,7 @@ func checkClusters(submitted, placed *oscar.Service, env Env) []oscar.Violation 
 	if placed.ClusterID == "" {
 		message := "cluster_id is missing and there is no default cluster; name the coordinator's cluster"
 		vs = append(vs, oscar.Violation{Path: "cluster_id", Rule: oscar.RuleRequired, Message: message + known(env)})
-	} else if rule, why := env.refuses(placed.ClusterID, known(env)); why != "" {
+	} else if rule, why := env.refuses(placed.ClusterID); why != "" {
 		switch _, registered := env.Clusters[placed.ClusterID]; {
 		case submitted.ClusterID == "":
 			why += "; it is the default cluster: name another one in cluster_id"
@@ -118,12 +118,11 @@ func checkClusters(submitted, placed *oscar.Service, env Env) []oscar.Violation 
 // path gives the path of a member in what was submitted.
 func CheckMembers(path func(i int) string, members []oscar.Member, env Env) []oscar.Violation {
 	var vs []oscar.Violation
-	instead := known(env)
 	for i, m := range members {
 		if !m.Replica() || m.ClusterID == "" || !oscar.ValidClusterID(m.ClusterID) {
 			continue // a violation of its own, or an endpoint
 		}
-		if rule, why := env.refuses(m.ClusterID, instead); why != "" {
+		if rule, why := env.refuses(m.ClusterID); why != "" {
 			vs = append(vs, oscar.Violation{Path: path(i) + ".cluster_id", Rule: rule, Value: m.ClusterID, Message: why})
 		}
 	}
@@ -131,23 +130,26 @@ func CheckMembers(path func(i int) string, members []oscar.Member, env Env) []os
 }
 
 // refuses says why a cluster takes no new replica, and what to name instead; or nothing.
-func (env Env) refuses(id, instead string) (rule, why string) {
+func (env Env) refuses(id string) (rule, why string) {
 	if env.Clusters == nil || !oscar.ValidClusterID(id) {
 		return "", ""
 	}
+	rule = oscar.RuleKnownCluster
 	switch state, ok := env.Clusters[id]; {
 	case !ok:
-		return oscar.RuleKnownCluster, fmt.Sprintf("cluster %q is not registered%s", id, instead)
+		why = "is not registered"
 	case env.Barred[id] != "":
-		return oscar.RuleAllowedCluster, fmt.Sprintf("cluster %q %s; choose another one%s", id, env.Barred[id], instead)
+		rule, why = oscar.RuleAllowedCluster, env.Barred[id]+"; choose another one"
 	case state == "cordoned":
-		return oscar.RuleKnownCluster, fmt.Sprintf("cluster %q is cordoned and takes no new replicas; uncordon it or choose another one%s", id, instead)
+		why = "is cordoned and takes no new replicas; uncordon it or choose another one"
 	case state == "revoked":
-		return oscar.RuleKnownCluster, fmt.Sprintf("cluster %q has no rights any more and takes no new replicas; choose another one%s", id, instead)
+		why = "has no rights any more and takes no new replicas; choose another one"
 	case state == "removing":
-		return oscar.RuleKnownCluster, fmt.Sprintf("cluster %q is being removed and takes no new replicas; choose another one%s", id, instead)
+		why = "is being removed and takes no new replicas; choose another one"
+	default:
+		return "", ""
 	}
-	return "", ""
+	return rule, fmt.Sprintf("cluster %q %s%s", id, why, known(env))
 }
 
 // maxKnown is how many cluster ids a message lists.
