@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -98,7 +99,17 @@ func jobs(ctx context.Context, o options, out *report) (err error) {
 		out.sayf("%d at once: %.0f a second, floor %.0f", run.n, run.rate(), run.floorRate())
 		many = append(many, run)
 	}
+	rate := slices.MaxFunc(many, func(a, b *jobRun) int { return cmp.Compare(a.rate(), b.rate()) }).rate() / 2
+	var paced *jobRun
+	if err := w.profiled(ctx, "jobs-paced", func() error {
+		paced, err = w.pacedJobs(ctx, name, o.scaled(3000, 100), rate)
+		return err
+	}); err != nil {
+		return err
+	}
 	out.jobs(warm, floor, alone, many)
+	out.linef("")
+	out.linef("At half of that, %.0f a second: to the local POST %s, %.2f revisions for each.", rate, paced.posting.both(), paced.revisions())
 	return nil
 }
 
@@ -107,7 +118,7 @@ func jobs(ctx context.Context, o options, out *report) (err error) {
 func (r *report) jobs(warm *jobRun, floor, alone samples, many []*jobRun) {
 	r.heading("Jobs")
 	r.table([]string{"jobs", "sent at a time", "to the local POST: floor", "to the local POST", "ratio", "revisions for each"}, [][]string{{
-		fmt.Sprint(len(alone)), "1", floor.both(), alone.both(), alone.over(floor), fmt.Sprintf("%.1f", float64(len(warm.transactions))/float64(warm.n)),
+		fmt.Sprint(len(alone)), "1", floor.both(), alone.both(), alone.over(floor), fmt.Sprintf("%.1f", warm.revisions()),
 	}})
 	r.linef("")
 	var rows [][]string
@@ -115,7 +126,7 @@ func (r *report) jobs(warm *jobRun, floor, alone samples, many []*jobRun) {
 		each := func(d time.Duration) string { return ms(d / time.Duration(run.n)) }
 		rows = append(rows, []string{
 			fmt.Sprint(run.n), fmt.Sprint(jobSenders), fmt.Sprintf("%.0f/s", run.floorRate()), fmt.Sprintf("%.0f/s", run.acceptRate()), fmt.Sprintf("%.0f/s", run.rate()),
-			fmt.Sprintf("%.2fx", run.rate()/run.floorRate()), run.posting.both(), fmt.Sprintf("%.2f", float64(len(run.transactions))/float64(run.n)),
+			fmt.Sprintf("%.2fx", run.rate()/run.floorRate()), run.posting.both(), fmt.Sprintf("%.2f", run.revisions()),
 			each(run.floorCPU), each(run.serverCPU), each(run.fleetCPU), ratio(run.serverCPU+run.fleetCPU, run.floorCPU),
 		})
 	}
@@ -146,10 +157,43 @@ type jobRun struct {
 func (r *jobRun) rate() float64       { return float64(r.n) / r.submitted.Sub(r.began).Seconds() }
 func (r *jobRun) acceptRate() float64 { return float64(r.n) / r.accepted.Sub(r.began).Seconds() }
 func (r *jobRun) floorRate() float64  { return float64(r.n) / r.floorTook.Seconds() }
+func (r *jobRun) revisions() float64  { return float64(len(r.transactions)) / float64(r.n) }
 
 // someJobs sends n jobs, as many at a time as there are senders, and waits until all
 // have ended.
 func (w *bench) someJobs(ctx context.Context, service string, n, senders int) (*jobRun, error) {
+	return w.runJobs(ctx, service, n, func(send func(i int)) {
+		var next atomic.Int64
+		var wg sync.WaitGroup
+		for range senders {
+			wg.Go(func() {
+				for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+					send(i)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// pacedJobs sends n jobs, so many a second, whether or not those before are answered, and waits
+// until all have ended.
+func (w *bench) pacedJobs(ctx context.Context, service string, n int, rate float64) (*jobRun, error) {
+	return w.runJobs(ctx, service, n, func(send func(i int)) {
+		began := time.Now()
+		var wg sync.WaitGroup
+		for i := range n {
+			if wait(ctx, time.Until(began.Add(time.Duration(float64(i)/rate*float64(time.Second))))) != nil {
+				break // jobsEnded says why
+			}
+			wg.Go(func() { send(i) })
+		}
+		wg.Wait()
+	})
+}
+
+// runJobs has all of n jobs sent, and waits until all have ended.
+func (w *bench) runJobs(ctx context.Context, service string, n int, sendAll func(send func(i int))) (*jobRun, error) {
 	w.eyes.forget(true)
 	server, err := w.server.usage()
 	if err != nil {
@@ -161,16 +205,7 @@ func (w *bench) someJobs(ctx context.Context, service string, n, senders int) (*
 	}
 	r := &jobRun{n: n, began: time.Now()}
 	ids, sent, errs := make([]string, n), make([]time.Time, n), make([]error, n)
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range senders {
-		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				ids[i], sent[i], errs[i] = w.submit(ctx, service, jobEvent)
-			}
-		})
-	}
-	wg.Wait()
+	sendAll(func(i int) { ids[i], sent[i], errs[i] = w.submit(ctx, service, jobEvent) })
 	r.accepted = time.Now()
 	if err := errors.Join(errs...); err != nil {
 		return nil, err

@@ -79,7 +79,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	flags.Float64Var(&o.rounds, "rounds", 1, "scales how often each thing is measured")
 	flags.DurationVar(&o.fill, "fill", 15*time.Minute, "how long the store is filled at most, to 20,000 replicas")
 	flags.DurationVar(&o.quiet, "quiet", 5*time.Minute, "how long an idle federation is watched")
-	flags.StringVar(&o.profiles, "profile", "", "a folder for profiles of server and fleet during creates, jobs and returns; empty makes none")
+	flags.StringVar(&o.profiles, "profile", "", "a folder for profiles of server and fleet during creates, jobs, returns and idle time; empty makes none")
 	pictures := flags.String("pictures", "", "a folder for the pictures of how costs grow; empty draws none")
 	only := flags.String("run", ".", "the sections to run, a regular expression: "+names())
 	if err := flags.Parse(args); err != nil {

@@ -51,8 +51,11 @@ func crowd(ctx context.Context, o options, out *report, clusters, atOnce int, al
 	if err != nil {
 		return err
 	}
-	full, err := w.idle(ctx, 20*time.Second)
-	if err != nil {
+	var full idled
+	if err := w.profiled(ctx, "idle", func() error {
+		full, err = w.idle(ctx, 20*time.Second)
+		return err
+	}); err != nil {
 		return err
 	}
 	rows := [][]string{
