@@ -206,10 +206,14 @@ campaign: ## histories of whole federations in virtual time, for TIME (10m); SEE
 campaign-coverage: ## which decisions do histories not make? LAST=40 is the last seed; ALL=1 tells what cannot happen, too
 	@$(GO) run ./test/coverage -last '$(or $(LAST),40)' $(if $(ALL),-all)
 
-bench: build ## the figures of docs/performance.md (BENCH=regexp for some of them, BENCH=page for the web page)
+bench: build ## the figures of docs/performance.md (BENCH=regexp for some of them, BENCH=page for the web page, BENCH=instances for several control planes)
 ifeq ($(BENCH),page)
 	@$(MAKE) --no-print-directory browser
 	@$(GO) test -count 1 -v -run 'TestThePageOfTwoHundredMembersAndTenThousandJobs' ./test/ui
+else ifeq ($(BENCH),instances)
+	@mkdir -p $(BUILD); status=0; \
+	HATHROUGHPUT=20s $(GO) test -count 1 -v -run TestThroughputBesideOne ./test/ha >$(BUILD)/instances.log 2>&1 || status=$$?; \
+	grep -E '_test.go:|^(---|ok|FAIL)' $(BUILD)/instances.log; exit $$status
 else
 	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BUILD)/bench ./test/bench
 	@$(BUILD)/bench -run '$(BENCH)'
