@@ -26,6 +26,10 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
+// RevisionBump is by how much a restore raises the revisions of etcd: far more than is written
+// between a backup and its restore, so that no revision that was seen stands for something else.
+const RevisionBump = 1_000_000_000
+
 // Store speaks to one etcd cluster. It is safe for concurrent use.
 type Store struct {
 	cfg    Config

@@ -106,6 +106,9 @@ func (w *witness) lost(meta *record.Meta, v snapshot, now time.Time, keep time.D
 		return "epoch " + w.Epoch
 	case v.Revision() < w.Revision:
 		return fmt.Sprintf("revision %d: it is at %d", w.Revision, v.Revision())
+	case v.Revision()-w.Revision > store.RevisionBump/2:
+		// What was made after the backup may be gone as if it had been deleted.
+		return fmt.Sprintf("most revisions from %d to %d: a restore leaps over them", w.Revision, v.Revision())
 	}
 	var buried map[string]bool
 	for _, f := range w.Facts {

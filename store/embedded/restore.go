@@ -23,10 +23,6 @@ import (
 	"github.com/oscarfed/oscarfed/store/internal/etcdlog"
 )
 
-// revisionBump is far more than is written between a backup and its restore: no
-// revision of the lost history is given a second time.
-const revisionBump = 1_000_000_000
-
 // ErrNotEmpty says that there is a database where one was to be made.
 var ErrNotEmpty = errors.New("there is a database already")
 
@@ -105,7 +101,7 @@ func Restore(cfg RestoreConfig) (out Restored, err error) {
 		InitialClusterToken: "oscarfed-restored-" + rand.Text(),
 	}
 	if !cfg.KeepRevisions {
-		restore.RevisionBump, restore.MarkCompacted = revisionBump, true
+		restore.RevisionBump, restore.MarkCompacted = store.RevisionBump, true
 	}
 	if err := manager.Restore(restore); err != nil {
 		return out, fmt.Errorf("restore %s: %w", cfg.Backup, err)
