@@ -218,6 +218,9 @@ func (p *player) endOtherLives(ctx context.Context, api *client.Client) (open []
 		return []string{err.Error()}
 	}
 	for _, f := range list {
+		if record.Phase(f.Phase).Result() {
+			continue // it tells why a creation has failed
+		}
 		for _, r := range f.Replicas {
 			if r.Status == nil || r.Status.Reason != string(record.ReasonAheadOfDesired) {
 				continue

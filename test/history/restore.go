@@ -279,5 +279,5 @@ func (p *player) side(d v1.Difference) string {
 // Restores says whether etcd goes back to a backup.
 func (p Plan) Restores() bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Fault != nil && s.Fault.Kind == faultRestore }) ||
-		slices.ContainsFunc(p.Trials, func(t Trial) bool { return restoreTrials()[t.What] != nil })
+		slices.ContainsFunc(p.Trials, func(t Trial) bool { return restoreTrials()[t.What] != nil || foundTrials()[t.What] != nil })
 }

@@ -83,7 +83,7 @@ func (c *checker) branches(ch *change, old, now *record.Desired) {
 		case now.Generation <= old.Generation:
 			c.violatef(RuleEpochs, ch.key, "it went from epoch %q to %q within generation %d", old.Epoch, now.Epoch, now.Generation)
 		}
-	} else if old.Generation < now.Generation && now.Epoch != c.present() {
+	} else if old.Generation < now.Generation && now.Epoch != c.present() && !c.takesAhead(ch, now) {
 		c.violatef(RuleEpochs, ch.key, "generation %d is of epoch %q, present is %q", now.Generation, now.Epoch, c.present())
 	}
 	if old.Epoch != now.Epoch && !now.Covers(old.Epoch, old.Generation) {
@@ -93,6 +93,16 @@ func (c *checker) branches(ch *change, old, now *record.Desired) {
 		if !now.Covers(b.Epoch, b.Generation) {
 			c.violatef(RuleEpochs, ch.key, "it does not know any more that generation %d of epoch %q is past", b.Generation, b.Epoch)
 		}
+	}
+}
+
+// takesAhead says whether a deletion has come to what its cluster has reported to be ahead of it, in a
+// history that was lost: a person may order that this goes, too.
+func (c *checker) takesAhead(ch *change, now *record.Desired) bool {
+	ref := record.ParseKey(ch.key)
+	o := as[record.Observed](c.before(record.ObservedServiceKey(ref.Cluster, ref.Name)))
+	return now.Tombstone() && o != nil && o.UID == now.UID && o.Held != nil && *o.Held == record.Held{
+		Kind: record.HeldAhead, Epoch: now.Epoch, Generation: now.Generation,
 	}
 }
 

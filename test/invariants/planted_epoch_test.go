@@ -30,6 +30,10 @@ func TestEpochs(t *testing.T) {
 			edit(x, record.FederationKey(f.uid), func(r *record.Federation) { r.Epoch = "e7" })
 		}), `begins in epoch "e7"`, nil},
 		{"a generation of an epoch that is not present", desired(func(d *record.Desired) { d.Advance("e7", 2) }), `of epoch "e7"`, also},
+		{"a deletion of what no cluster has reported to be ahead", afterwards(func(x *txn, f *federation) {
+			edit(x, record.MetaKey, func(m *record.Meta) { m.Epochs, m.Epoch, m.RestoredAt = []string{m.Epoch}, "e1", &at })
+			edit(x, f.at("b").desired(), func(d *record.Desired) { d.Intent, d.Generation = record.IntentDelete, 2 })
+		}), `generation 2 is of epoch ""`, []invariants.Rule{invariants.RuleAtomic, invariants.RuleAbsence}},
 		{"an epoch that is left without its generation", desired(func(d *record.Desired) { d.Epoch, d.Generation = "e7", 2 }), "does not know any more", also},
 	})
 }

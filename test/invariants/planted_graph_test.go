@@ -61,6 +61,14 @@ func TestPromise1AtomicGraph(t *testing.T) {
 			s.on("f1 abort", func(x *txn) { x.leave(f.at("c").desired(), f.at("c").spec()) })
 			f.refusedStory()
 		}, "replica f1-c has intent prepare", nil},
+		{"a tombstone for what was refused, which no cluster has reported", func(s *script, f *federation) {
+			f.create()
+			was := f.desiredOf(f.at("c"))
+			f.vote(record.VoteNo, "b")
+			f.abort()
+			was.Intent, was.Cause, was.Spec, was.Deadline = record.IntentDelete, record.CauseRollback, "", nil
+			s.step("tombstone", func(x *txn) { x.put(f.at("c").desired(), was) })
+		}, "replica f1-c has intent delete", nil},
 		{"a desired record is changed without its federation", afterwards(func(x *txn, f *federation) {
 			desired(x, f.at("b"), func(d *record.Desired) { d.Paused = true })
 		}), "does not write federation f1", nil},

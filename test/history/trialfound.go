@@ -1,0 +1,279 @@
+package history
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// foundTrials are those of what a restore of etcd finds on the clusters.
+func foundTrials() map[string]func(*trial) error {
+	return map[string]func(*trial) error{
+		"jobs that a restore has lost are as their clusters have them":          (*trial).foundJobs,
+		"jobs that were queued at a backup are as their clusters have them":     (*trial).foundQueued,
+		"a job that was replayed since a backup is at its later attempt":        (*trial).foundLater,
+		"a change that waited for votes at a backup is refused":                 (*trial).lostChangeVotes,
+		"a creation that was asked for at a backup, and changed since, is held": (*trial).aheadOfVote,
+		"a deletion of what was changed since a backup waits for a person":      (*trial).aheadOfDeletion,
+		"a service that has lost its marks before a restore is held":            (*trial).unmarked,
+		"a deletion that a restore has lost is undone when a person says so":    (*trial).deletionUndone,
+		"a creation that a restore has lost is taken up when a person says so":  (*trial).creationTakenUp,
+	}
+}
+
+// at submits a job that only the trial's cluster can take, and gives its Job there a status.
+func (t *trial) at(status string) (id string, err error) {
+	var name string
+	id, name, err = t.standsAt()
+	return id, errors.Join(err, t.sim.SetJobStatus(jobService, name, status))
+}
+
+// ends lets the job of the trial's event succeed on its cluster, if it has not ended, and demands that it was
+// started so often.
+func (t *trial) ends(id string, starts int) error {
+	var err error
+	if !t.state(id).Ended() {
+		err = errors.Join(t.sim.SetJobStatus(jobService, t.atOSCAR(), oscarsim.JobSucceeded), t.becomes(id, record.JobSucceeded))
+	}
+	return errors.Join(err, t.started(starts))
+}
+
+// statuses are what a Job can be, and what its job is then.
+func statuses() map[string]record.JobState {
+	return map[string]record.JobState{
+		oscarsim.JobPending: record.JobAssigned, oscarsim.JobRunning: record.JobRunning, oscarsim.JobSucceeded: record.JobSucceeded,
+		oscarsim.JobFailed: record.JobFailed,
+	}
+}
+
+func (t *trial) foundJobs() error {
+	defer t.decided()
+	defer t.only()()
+	ids := map[string]string{}
+	err := t.goesBack(restoreLive, func() error {
+		var all error
+		for status := range statuses() {
+			id, err := t.named(status).at(status)
+			ids[status] = id
+			all = errors.Join(all, err)
+		}
+		<-time.After(trialSoon)
+		return all
+	})
+	for status, state := range statuses() {
+		err = errors.Join(err, t.becomes(ids[status], state), t.named(status).ends(ids[status], 1))
+	}
+	return err
+}
+
+// named is the trial by another name.
+func (t *trial) named(name string) *trial {
+	one := *t
+	one.name = t.name + name
+	return &one
+}
+
+func (t *trial) foundQueued() error {
+	defer t.decided()
+	defer t.only()()
+	var all error
+	for _, status := range []string{oscarsim.JobRunning, oscarsim.JobFailed} {
+		one, state := t.named(status), statuses()[status]
+		one.cluster.Kill()
+		<-time.After(sessionOver)
+		id, err := one.submit()
+		err = errors.Join(err, one.goesBack(restoreLive, func() error {
+			one.cluster.Start()
+			name, err := keep(one.sim, jobService, "the event of "+one.name)
+			return errors.Join(err, one.sim.SetJobStatus(jobService, name, status), one.becomes(id, state))
+		}))
+		if err == nil {
+			err = errors.Join(one.becomes(id, state), one.ends(id, 1))
+		}
+		all = errors.Join(all, err)
+	}
+	return all
+}
+
+// foundLater has the second attempt of a job, which was running at the backup, wait at its OSCAR.
+func (t *trial) foundLater() error {
+	defer t.decided()
+	defer t.only()()
+	id, name, err := t.standsAt()
+	err = errors.Join(err, t.goesBack(restoreLive, func() error {
+		err := errors.Join(t.sim.SetJobStatus(jobService, name, oscarsim.JobFailed), t.becomes(id, record.JobFailed))
+		_, replayed := t.api.ReplayJob(t.ctx, id)
+		later := ""
+		err = errors.Join(err, replayed, awaitEach(shortestRun/4, "OSCAR has the next attempt", func() bool { later = t.laterThan(name); return later != "" }))
+		return errors.Join(err, t.sim.SetJobStatus(jobService, later, oscarsim.JobPending))
+	}))
+	err = errors.Join(err, t.await("it is at its second attempt", func() bool { j := t.player.w.Job(id); return j != nil && j.Attempt == 2 }))
+	return errors.Join(err, t.sim.SetJobStatus(jobService, t.laterThan(name), oscarsim.JobSucceeded), t.becomes(id, record.JobSucceeded), t.started(2))
+}
+
+// laterThan is the name of another Job of the trial's event.
+func (t *trial) laterThan(name string) string {
+	for _, j := range t.sim.Jobs(jobService) {
+		if j.Event == "the event of "+t.name && j.Name != name {
+			return j.Name
+		}
+	}
+	return ""
+}
+
+// lostChangeVotes makes the backup while a change waits for the vote of the trial's cluster.
+func (t *trial) lostChangeVotes() error {
+	defer t.decided()
+	if err := t.withoutLast(); err != nil {
+		return err
+	}
+	t.cluster.Kill()
+	outcome := make(chan error, 1)
+	go func() {
+		_, err := t.api.AddReplicas(t.ctx, t.name, t.added(), client.ChangeOptions{Wait: trialSoon})
+		outcome <- err
+	}()
+	err := t.await("the change waits", func() bool { f, err := t.federation(); return err == nil && f.Change != nil })
+	err = errors.Join(err, t.goesBack(restoreLive, func() error {
+		t.cluster.Start()
+		<-outcome //nolint:errcheck // it may be either
+		return nil
+	}))
+	return errors.Join(err, t.await("the change is refused", func() bool {
+		f, err := t.federation()
+		return err == nil && f.Change == nil && f.Refused != nil
+	}))
+}
+
+// aheadOfVote makes the backup while votes are waited for. In the history that is lost the service is created, and
+// changed: that is a no, and a person decides about what stands.
+func (t *trial) aheadOfVote() error {
+	defer t.decided()
+	outcome := make(chan error, 1)
+	slow := t.slowEtcd()
+	go func() { outcome <- t.create(trialLate, nil) }()
+	err := t.await("votes are waited for", func() bool { return t.intent() == record.IntentPrepare })
+	err = errors.Join(err, t.keeps(restoreLive, func() error {
+		slow()
+		return errors.Join(<-outcome, t.changed("second"))
+	}))
+	if phase := t.wholePhase(); phase != record.PhaseAborted {
+		err = errors.Join(err, fmt.Errorf("the creation is %q", phase))
+	}
+	return err
+}
+
+// wholePhase is the phase of the service's federation.
+func (t *trial) wholePhase() record.Phase {
+	list, err := t.api.Federations(t.ctx)
+	if err != nil {
+		return ""
+	}
+	for _, f := range list {
+		for _, r := range f.Replicas {
+			if r.ServiceName == t.name {
+				return record.Phase(f.Phase)
+			}
+		}
+	}
+	return ""
+}
+
+// changed changes the service, and waits until that is done.
+func (t *trial) changed(script string) error {
+	_, err := t.api.ChangeService(t.ctx, t.service(script, nil), client.ChangeOptions{Wait: trialLate})
+	return errors.Join(err, t.is(script))
+}
+
+// reported waits until the syncer of the trial's cluster reports a phase of the replica.
+func (t *trial) reported(phase record.Phase) error {
+	return t.await(fmt.Sprintf("it is reported as %s", phase), func() bool {
+		kv, err := t.player.w.Store.Get(t.ctx, record.ObservedServiceKey(t.cluster.ID, t.name))
+		if err != nil {
+			return false
+		}
+		o, err := store.Decode[record.Observed](kv)
+		return err == nil && o.Phase == phase
+	})
+}
+
+func (t *trial) aheadOfDeletion() error {
+	defer t.decided()
+	if err := t.create(trialLate, nil); err != nil {
+		return err
+	}
+	err := t.keeps(restoreLive, func() error { return t.changed("second") })
+	err = errors.Join(err, t.delete(), t.reported(record.PhaseHeld))
+	if !t.everywhere(t.stands) {
+		err = errors.Join(err, errors.New("what nobody has decided about was deleted"))
+	}
+	return err
+}
+
+// unmarked lets a user change the service in the history that is lost, as one does who does not know our annotations.
+func (t *trial) unmarked() error {
+	defer t.decided()
+	if err := t.create(trialLate, nil); err != nil {
+		return err
+	}
+	err := t.keeps(restoreLive, func() error {
+		return errors.Join(t.changed("second"), t.changeDirectlyTo(func(fields map[string]any) { delete(fields, "annotations") }))
+	})
+	return errors.Join(err, t.reported(record.PhaseHeld))
+}
+
+// resolveAll decides about everything that differs since a restore, for one side.
+func (t *trial) resolveAll(keep string) error {
+	var last error
+	err := t.await("nothing differs", func() bool {
+		found, err := t.api.Differences(t.ctx)
+		if last = err; err != nil {
+			return false
+		}
+		for _, c := range found.Clusters {
+			if !c.Compared {
+				return false
+			}
+		}
+		for _, d := range found.Differences {
+			if !d.Resolving {
+				_, err := t.api.Resolve(t.ctx, v1.Resolve{ClusterID: d.ClusterID, ServiceName: d.ServiceName, Keep: keep})
+				last = errors.Join(last, err)
+			}
+		}
+		return len(found.Differences) == 0
+	})
+	if err != nil {
+		err = errors.Join(err, last)
+	}
+	return err
+}
+
+func (t *trial) deletionUndone() error {
+	defer t.decided()
+	if err := t.create(trialLate, nil); err != nil {
+		return err
+	}
+	err := t.keeps(restoreLive, func() error {
+		_, err := t.api.DeleteService(t.ctx, t.name, client.DeleteOptions{Wait: trialLate})
+		return err
+	})
+	return errors.Join(err, t.resolveAll("store"), t.await("it is everywhere again", func() bool { return t.everywhere(t.stands) }))
+}
+
+func (t *trial) creationTakenUp() error {
+	defer t.decided()
+	err := t.keeps(restoreLive, func() error { return t.create(trialLate, nil) })
+	err = errors.Join(err, t.resolveAll("cluster"))
+	_, read := t.api.Service(t.ctx, t.name, "")
+	if !t.everywhere(t.stands) {
+		err = errors.Join(err, errors.New("what was taken up is gone"))
+	}
+	return errors.Join(err, read)
+}
