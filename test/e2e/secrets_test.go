@@ -90,6 +90,7 @@ func TestManySecretsReachEveryCluster(t *testing.T) {
 	w := newWorld(t, func(o *world.Options) {
 		o.Wire, o.Guarded, o.Secrets = nil, true, []string{"canary-environment-secret", "canary-many-"}
 	})
+	w.Unhurried()
 	s := world.Service(t, body)
 	for i := range 5 {
 		s.Environment.Secrets[fmt.Sprint("LONG", i)] = strings.Repeat("canary-many-", 8<<10)
