@@ -53,6 +53,9 @@ func (c *checker) wasVotedFor(ch *change, d *record.Desired) {
 	case old.Intent != record.IntentPrepare:
 		return
 	}
+	if c.stood >= ch.old.revision() && c.present() == c.stoodIn {
+		return // decided in the history that a restore has lost, before anybody has noticed the restore
+	}
 	o := as[record.Observed](c.before(placeOfRef(ch.ref).observedKey()))
 	switch {
 	case o == nil || o.UID != d.UID || o.Vote == nil:
