@@ -231,7 +231,9 @@ func (p *player) conclude(ctx context.Context, s *store.Store) {
 	}
 	p.revisions += report.Revisions
 	p.transitions = append(p.transitions, report.Transitions()...)
-	report.Tell(p.t)
+	if report.Revisions > 0 || p.restore.at.IsZero() { // a restored store may go back again before anything is written
+		report.Tell(p.t)
+	}
 }
 
 // witness is the file by which a control plane notices a restore.

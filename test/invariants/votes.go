@@ -53,8 +53,8 @@ func (c *checker) wasVotedFor(ch *change, d *record.Desired) {
 	case old.Intent != record.IntentPrepare:
 		return
 	}
-	if c.stood >= ch.old.revision() && c.present() == c.stoodIn {
-		return // decided in the history that a restore has lost, before anybody has noticed the restore
+	if c.stood >= ch.old.revision() {
+		return // it may be decided in the history that a restore has lost: the federation's record is the same
 	}
 	o := as[record.Observed](c.before(placeOfRef(ch.ref).observedKey()))
 	switch {
