@@ -279,8 +279,8 @@ func (w *watch) receive(resp *clientv3.WatchResponse) {
 
 // watchdog asks for progress when nothing was received for an interval, so that a quiet mirror
 // knows how far it has seen, and ends the watch when nothing comes back: a half-open connection
-// and a frozen member look exactly like a quiet store. An etcd that tells its progress more often,
-// as ours does, is not asked.
+// and a frozen member look exactly like a quiet store. An etcd that tells its progress more often
+// than that is not asked.
 func (w *watch) watchdog(ctx context.Context, cancel context.CancelCauseFunc) {
 	timer := time.NewTimer(w.cfg.Interval)
 	defer timer.Stop()

@@ -38,7 +38,7 @@ type MirrorConfig struct {
 	// Former. RememberBytes bounds what it needs for that; default 64 MiB.
 	Remember      func(key string) bool
 	RememberBytes int
-	// Interval of the requests for progress; default 5 s. When nothing at all is received for
+	// Interval is after how long a silence progress is asked for; default 5 s. When nothing at all is received for
 	// three of them, the watch is opened anew on a new connection.
 	Interval time.Duration
 	// Logger defaults to that of the store.

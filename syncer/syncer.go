@@ -76,7 +76,7 @@ func New(cfg Config) (*Syncer, error) {
 	return s, nil
 }
 
-// watchInterval is that of the requests for progress: thousands of syncers ask one etcd.
+// watchInterval is after how long a silence of the watch progress is asked for: thousands of syncers ask one etcd.
 const watchInterval = 10 * time.Second
 
 // newMirror mirrors the cluster's own keys, without what is large: specs and events are read

@@ -11,7 +11,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// A restored etcd looks like any other: only what it lacks shows that it was restored. So each
+// A restored etcd looks like any other: only what it lacks, and the leap of its revisions, show that it was restored. So each
 // instance keeps a witness, a file with the newest facts that it knows to be committed, and
 // compares it with the store, also at its next start.
 type witness struct {
@@ -107,7 +107,8 @@ func (w *witness) lost(meta *record.Meta, v snapshot, now time.Time, keep time.D
 	case v.Revision() < w.Revision:
 		return fmt.Sprintf("revision %d: it is at %d", w.Revision, v.Revision())
 	case v.Revision()-w.Revision > store.RevisionBump/2:
-		// What was made after the backup may be gone as if it had been deleted.
+		// What was made after the backup may be gone as if it had been deleted. An instance that was away while
+		// half as many revisions were written begins an epoch for nothing, in which nothing differs.
 		return fmt.Sprintf("most revisions from %d to %d: a restore leaps over them", w.Revision, v.Revision())
 	}
 	var buried map[string]bool

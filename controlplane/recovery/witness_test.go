@@ -58,7 +58,7 @@ func (v fakeView) drop(key string) fakeView {
 }
 
 // raised is what --bump-revision makes of a store.
-func (v fakeView) raised() fakeView { v.revision += 1_000_000_000; return v }
+func (v fakeView) raised() fakeView { v.revision += store.RevisionBump; return v }
 
 func TestWitness(t *testing.T) {
 	fed := func(v fakeView, uid string, phase record.Phase) fakeView {

@@ -69,11 +69,7 @@ func (l *load) run(ctx context.Context, rate int) {
 
 // write creates a service of its own.
 func (l *load) write(ctx context.Context, n int) {
-	s, violations := oscar.ParseService(fmt.Appendf(nil, `{"name":%q,"cluster_id":%q,"image":"ghcr.io/grycap/imagemagick","script":"#!/bin/sh\n"}`,
-		name(l.seed, n), clusters[n/writeEvery%len(clusters)]))
-	if len(violations) > 0 {
-		panic(violations[0].Message) // it is the same text each time
-	}
+	s := service(name(l.seed, n), clusters[n/writeEvery%len(clusters)])
 	ok := l.call(ctx, n, "create", func(ctx context.Context, c *client.Client) error {
 		_, err := c.CreateService(ctx, s, client.CreateOptions{Async: true, IdempotencyKey: name(l.seed, n)})
 		return err
@@ -83,6 +79,15 @@ func (l *load) write(ctx context.Context, n int) {
 		defer l.mu.Unlock()
 		l.created = append(l.created, n)
 	}
+}
+
+// service is a definition on one cluster.
+func service(name, cluster string) *oscar.Service {
+	s, violations := oscar.ParseService(fmt.Appendf(nil, `{"name":%q,"cluster_id":%q,"image":"ghcr.io/grycap/imagemagick","script":"#!/bin/sh\n"}`, name, cluster))
+	if len(violations) > 0 {
+		panic(violations[0].Message) // it is the same text each time
+	}
+	return s
 }
 
 // remove deletes the oldest service that no other call deletes, but for the first.

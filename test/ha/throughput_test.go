@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
-	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/storetest"
 	"github.com/oscarfed/oscarfed/test/process"
@@ -67,7 +66,8 @@ func throughput(t *testing.T, controlPlanes, members int, lasts time.Duration) f
 			all.Go(func() {
 				for ctx.Err() == nil {
 					n := int(made.Add(1))
-					if err := createReady(t.Context(), f.API(process.ControlPlaneName(i%controlPlanes)), n); err != nil {
+					s := service(fmt.Sprintf("made-%d", n), clusters[n%len(clusters)])
+					if _, err := f.API(process.ControlPlaneName(i%controlPlanes)).CreateService(t.Context(), s, client.CreateOptions{}); err != nil {
 						t.Error(err)
 						return
 					}
@@ -81,15 +81,4 @@ func throughput(t *testing.T, controlPlanes, members int, lasts time.Duration) f
 	before := made.Load()
 	took := round(lasts)
 	return float64(made.Load()-before) / took.Seconds()
-}
-
-// createReady creates a service on one cluster, and returns when it is ready.
-func createReady(ctx context.Context, c *client.Client, n int) error {
-	s, violations := oscar.ParseService(fmt.Appendf(nil, `{"name":"made-%d","cluster_id":%q,"image":"ghcr.io/grycap/imagemagick","script":"#!/bin/sh\n"}`,
-		n, clusters[n%len(clusters)]))
-	if len(violations) > 0 {
-		panic(violations[0].Message) // it is the same text each time
-	}
-	_, err := c.CreateService(ctx, s, client.CreateOptions{})
-	return err
 }

@@ -53,13 +53,13 @@ func (c *checker) wasVotedFor(ch *change, d *record.Desired) {
 	case old.Intent != record.IntentPrepare:
 		return
 	}
-	if c.stood >= ch.old.revision() {
-		return // it may be decided in the history that a restore has lost: the federation's record is the same
-	}
 	o := as[record.Observed](c.before(placeOfRef(ch.ref).observedKey()))
 	switch {
 	case o == nil || o.UID != d.UID || o.Vote == nil:
-		c.violatef(RuleVotes, ch.key, "uid %s is applied and has not voted", d.UID)
+		// It may be decided on a vote that a restore has lost: the federation's record is the same.
+		if c.stood < ch.old.revision() {
+			c.violatef(RuleVotes, ch.key, "uid %s is applied and has not voted", d.UID)
+		}
 	case o.Vote.Answer != record.VoteYes || o.Vote.Revision != ch.old.revision():
 		c.violatef(RuleVotes, ch.key, "uid %s is applied; it voted %s on revision %d, and was asked at revision %d", d.UID, o.Vote.Answer, o.Vote.Revision, ch.old.revision())
 	}
