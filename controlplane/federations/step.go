@@ -92,8 +92,10 @@ func (all steps) request() string {
 	return ""
 }
 
-// keys are those that the transaction reads: the records of the federations, and of the request.
-func (all steps) keys() (out []string) {
+// keys are those that the transaction reads: the records of the store, of the federations, and of
+// the request.
+func (all steps) keys() []string {
+	out := []string{record.MetaKey}
 	for _, s := range all {
 		out = append(out, record.FederationKey(s.sit.Fed.UID))
 	}
@@ -103,9 +105,13 @@ func (all steps) keys() (out []string) {
 	return out
 }
 
-// put puts the steps into a transaction, which compares the records of all federations: it returns
-// ErrStale when one has changed.
+// put puts the steps into a transaction, which compares the epoch that they are decided in, and the
+// records of all federations: it returns ErrStale when one has changed. Votes that a restore has
+// lost decide nothing in the epoch after it.
 func (all steps) put(v store.View, tx *store.Txn) error {
+	if err := gate.DecidedIn(v, tx, all[0].sit.Epoch); err != nil {
+		return err
+	}
 	for _, s := range all {
 		key := record.FederationKey(s.sit.Fed.UID)
 		if kv, ok := v.KV(key); !ok || kv.ModRevision != s.rev {

@@ -42,6 +42,16 @@ func SameEpoch(v store.View, tx *store.Txn, epoch string) error {
 	return nil
 }
 
+// DecidedIn fails a transaction with ErrStale when the store is no longer in the epoch that its step
+// was decided in.
+func DecidedIn(v store.View, tx *store.Txn, epoch string) error {
+	err := SameEpoch(v, tx, epoch)
+	if errors.Is(err, ErrFence) {
+		return ErrStale
+	}
+	return err
+}
+
 // BumpFence makes every creation that was validated against the former set of clusters validate
 // again.
 func BumpFence(v store.View, tx *store.Txn, why string) error {

@@ -37,6 +37,8 @@ type difference struct {
 	// claims is the federation that an orphan's marks name, whether the store has it
 	// or not.
 	claims string
+	// foundIn is the epoch of the store when the difference was found.
+	foundIn string
 }
 
 // Differences lists the services that are held: all of them for the administrator, those of their

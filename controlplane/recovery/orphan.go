@@ -18,6 +18,8 @@ type orphanStep struct {
 	put *record.Desired
 	// desired is the revision of the tombstone that goes.
 	desired int64
+	// epoch is the one that the step is decided in.
+	epoch string
 }
 
 // orphansOf handles the services of a cluster that carry our marks and have no desired record. A
@@ -35,8 +37,10 @@ func (c *Controller) orphansOf(ctx context.Context, cluster string) error {
 		return err
 	}
 	var steps []orphanStep
-	c.state.Read(func(v *view.View) { steps = orphanSteps(v, cluster) })
+	var epoch string
+	c.state.Read(func(v *view.View) { steps, epoch = orphanSteps(v, cluster), v.Epoch() })
 	for _, s := range steps {
+		s.epoch = epoch
 		if s.put != nil {
 			s.put.Mark = record.Mark(c.tokens.ServiceToken(s.put.UID))
 			s.put.RequestID = record.NewUID()
@@ -121,8 +125,11 @@ func (c *Controller) writeOrphan(ctx context.Context, s orphanStep) error {
 	desired, deleted := record.DesiredServiceKey(s.cluster, s.service), record.DeletedKey(s.deleted.Rec.UID)
 	federation := record.FederationKey(s.deleted.Rec.Federation)
 	res, err := c.store.Update(ctx, store.Update{
-		Keys: []string{desired, deleted, federation},
+		Keys: []string{record.MetaKey, desired, deleted, federation},
 		Build: func(v store.View, tx *store.Txn) error {
+			if err := gate.DecidedIn(v, tx, s.epoch); err != nil {
+				return err
+			}
 			kv, _ := v.KV(desired)
 			memory, _ := v.KV(deleted)
 			if kv.ModRevision != s.desired || memory.ModRevision != s.deleted.Rev {

@@ -68,6 +68,7 @@ func (c *Controller) difference(caller identity.Caller, req ResolveRequest) (*di
 	c.state.Read(func(v *view.View) {
 		for _, d := range differences(v, c.tokens.ServiceToken) {
 			if d.ClusterID == req.ClusterID && d.ServiceName == req.ServiceName && (caller.Administrator || d.Owner != "" && caller.MayChange(d.Owner)) {
+				d.foundIn = v.Epoch()
 				found = &d
 			}
 		}
@@ -175,7 +176,7 @@ func (c *Controller) deleteOrphan(ctx context.Context, req ResolveRequest, d *di
 		ServiceName: d.ServiceName, Owner: owner, Generation: d.ClusterGeneration, Cause: record.CauseDeleted, DeletedAt: record.At(c.cfg.Now()),
 	}
 	return c.writeOrphan(ctx, orphanStep{
-		cluster: d.ClusterID, service: d.ServiceName, deleted: view.Versioned[record.Deleted]{Rec: memory},
+		epoch: d.foundIn, cluster: d.ClusterID, service: d.ServiceName, deleted: view.Versioned[record.Deleted]{Rec: memory},
 		put: &record.Desired{
 			V: record.Version, Intent: record.IntentDelete, Federation: d.claims, GroupID: group, UID: d.UID,
 			Generation: d.ClusterGeneration, Epoch: d.epoch, RequestID: req.RequestID, Owner: owner, Cause: record.CauseDeleted,

@@ -72,6 +72,7 @@ func TestAnInstanceThatLagsDoesNotSayThatNothingWasChanged(t *testing.T) {
 		c, st := newController(t)
 		tombstone := record.Desired{V: record.Version, Intent: record.IntentDelete, UID: "u", Federation: "f"}
 		write(t, st, map[string]any{
+			record.MetaKey:                        record.Meta{V: record.Version, Epoch: "e"},
 			record.FederationKey("f"):             record.Federation{V: record.Version, UID: "f", Phase: record.PhaseDeleting},
 			record.DesiredServiceKey("a", "gone"): tombstone,
 		})

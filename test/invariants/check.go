@@ -88,6 +88,7 @@ func (c *checker) begin(at int64, stood []store.KV) {
 	}
 	c.stood = at
 	c.report, c.told = newReport(at), map[Violation]bool{}
+	c.stoodIn = c.present()
 }
 
 // sameAs compares the replayed state with a list of the same revision: a replay

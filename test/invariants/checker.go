@@ -14,7 +14,9 @@ import (
 // making at the present one, and what must be remembered of the past.
 type checker struct {
 	// stood is the revision up to which everything was taken over from a backup; 0 for none.
-	stood   int64
+	stood int64
+	// stoodIn is the epoch that was taken over with it.
+	stoodIn string
 	opts    Options
 	needles []needle
 	report  *Report

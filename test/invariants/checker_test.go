@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -73,6 +74,43 @@ func TestAReportGoesOnWhereItsSyncerWasBeforeARestore(t *testing.T) {
 		}
 		told := slices.ContainsFunc(c.report.Violations, func(v Violation) bool { return strings.Contains(v.String(), "its report went from") })
 		if told == tt.ok {
+			t.Errorf("%s: %v", name, c.report.Violations)
+		}
+	}
+}
+
+// TestAVoteThatARestoreHasLostDecidesNothingInTheEpochAfterIt: until that epoch has begun it may.
+func TestAVoteThatARestoreHasLostDecidesNothingInTheEpochAfterIt(t *testing.T) {
+	kv := func(key string, revision int64, value any) store.KV {
+		data, err := record.Encode(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store.KV{Key: key, Value: data, ModRevision: revision}
+	}
+	const told = "is applied and has not voted"
+	restored := record.At(time.Unix(1, 0))
+	first := kv(record.MetaKey, 2, record.Meta{V: record.Version, Epoch: "e1"})
+	second := kv(record.MetaKey, 6, record.Meta{V: record.Version, Epoch: "e2", Epochs: []string{"e1"}, RestoredAt: &restored})
+	desired := func(revision int64, intent record.Intent) store.KV {
+		return kv(record.DesiredServiceKey("a", "s"), revision, record.Desired{V: record.Version, UID: "f1-a", Federation: "f1", Intent: intent})
+	}
+	prepare := desired(3, record.IntentPrepare)
+	for name, tt := range map[string]struct {
+		stood, later []store.KV
+		ok           bool
+	}{
+		"before anybody has noticed the restore": {[]store.KV{first, prepare}, []store.KV{desired(6, record.IntentApply)}, true},
+		"in the epoch after it":                  {[]store.KV{first, prepare}, []store.KV{second, desired(7, record.IntentApply)}, false},
+		"asked after the restore":                {[]store.KV{first}, []store.KV{desired(6, record.IntentPrepare), desired(7, record.IntentApply)}, false},
+		"no backup":                              {nil, []store.KV{first, prepare, desired(6, record.IntentApply)}, false},
+	} {
+		c := newTestChecker(t)
+		c.begin(5, tt.stood)
+		for _, kv := range tt.later {
+			c.step(kv.ModRevision, []store.Event{{KV: kv}})
+		}
+		if slices.ContainsFunc(c.report.Violations, func(v Violation) bool { return strings.Contains(v.String(), told) }) == tt.ok {
 			t.Errorf("%s: %v", name, c.report.Violations)
 		}
 	}

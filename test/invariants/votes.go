@@ -56,8 +56,8 @@ func (c *checker) wasVotedFor(ch *change, d *record.Desired) {
 	o := as[record.Observed](c.before(placeOfRef(ch.ref).observedKey()))
 	switch {
 	case o == nil || o.UID != d.UID || o.Vote == nil:
-		// It may be decided on a vote that a restore has lost: the federation's record is the same.
-		if c.stood < ch.old.revision() {
+		// Until a restore is noticed, a decision on a vote that it has lost may come through.
+		if c.stood < ch.old.revision() || c.present() != c.stoodIn {
 			c.violatef(RuleVotes, ch.key, "uid %s is applied and has not voted", d.UID)
 		}
 	case o.Vote.Answer != record.VoteYes || o.Vote.Revision != ch.old.revision():
