@@ -21,8 +21,8 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/oscarfed/oscarfed/store/internal/balance"
+	"github.com/oscarfed/oscarfed/store/internal/connection"
 	"github.com/oscarfed/oscarfed/store/internal/etcdlog"
-	"github.com/oscarfed/oscarfed/store/internal/window"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -114,7 +114,7 @@ func (s *Store) dial() (*clientv3.Client, error) { return s.dialTo(s.cfg.Endpoin
 
 // dialTo is dial for some of the endpoints.
 func (s *Store) dialTo(endpoints []string) (*clientv3.Client, error) {
-	options := slices.Concat(balance.Options(), window.Client(), []grpc.DialOption{reconnection(s.cfg), grpc.WithChainStreamInterceptor(oneStream)})
+	options := slices.Concat(balance.Options(), connection.Client(), []grpc.DialOption{reconnection(s.cfg), grpc.WithChainStreamInterceptor(oneStream)})
 	if s.cfg.OnDistrust != nil && s.tls != nil {
 		// Of two transport credentials gRPC takes the last.
 		options = append(options, grpc.WithTransportCredentials(watchedTLS{credentials.NewTLS(s.tls), s.cfg.OnDistrust}))

@@ -13,8 +13,8 @@ import (
 	"go.uber.org/zap/zapcore"
 	"google.golang.org/grpc"
 
+	"github.com/oscarfed/oscarfed/store/internal/connection"
 	"github.com/oscarfed/oscarfed/store/internal/etcdlog"
-	"github.com/oscarfed/oscarfed/store/internal/window"
 )
 
 // Config of one member.
@@ -225,7 +225,7 @@ func (c Config) embed(httpSocket string, quiet func(string) bool, options ...grp
 
 	out.LogLevel = zapcore.WarnLevel.String()
 	out.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdlog.New(c.Logger.With("component", "etcd"), zapcore.WarnLevel, quiet))
-	out.GRPCAdditionalServerOptions = append(window.Server(), options...)
+	out.GRPCAdditionalServerOptions = append(connection.Server(), options...)
 	gates, ok := out.ServerFeatureGate.(interface{ Set(string) error })
 	if !ok {
 		return nil, errors.New("this etcd release has no settable feature gates")

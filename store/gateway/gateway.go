@@ -23,7 +23,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/access"
 	"github.com/oscarfed/oscarfed/store/guard"
-	"github.com/oscarfed/oscarfed/store/internal/window"
+	"github.com/oscarfed/oscarfed/store/internal/connection"
 )
 
 // Config of a gateway.
@@ -104,7 +104,7 @@ func New(cfg Config) *Gateway {
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: silence, Timeout: silence}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing}),
 	}
-	g.serve = grpc.NewServer(slices.Concat(options, window.Server(), g.gate.ServerOptions(), limits.ServerOptions())...)
+	g.serve = grpc.NewServer(slices.Concat(options, connection.Server(), g.gate.ServerOptions(), limits.ServerOptions())...)
 	pb.RegisterKVServer(g.serve, kvServer{gateway: g})
 	pb.RegisterWatchServer(g.serve, watchServer{gateway: g})
 	pb.RegisterLeaseServer(g.serve, leaseServer{gateway: g})
