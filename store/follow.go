@@ -64,6 +64,7 @@ func (m *Mirror) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 		case errors.Is(err, errSilent):
 			m.log.Warn("watch is silent; it is opened anew on a new connection", "after", 3*m.cfg.Interval)
+			f.silent = true
 			f.hangUp()
 		default:
 			m.log.Warn("watch is interrupted", "error", err)
@@ -92,8 +93,11 @@ type follower struct {
 	scope string
 	// client has connections of its own: a broken one is given up without
 	// disturbing others, and a busy watch delays no other calls. It is to one member, where
-	// there are several.
+	// there are several. shared says that it is the store's.
 	client *clientv3.Client
+	shared bool
+	// silent says that a watch has fallen silent.
+	silent bool
 	// moved is when the watch was moved last for being behind, and pause what had to pass before.
 	moved time.Time
 	pause time.Duration
@@ -104,6 +108,10 @@ func (m *Mirror) several() bool { return len(m.store.cfg.Endpoints) > 1 }
 
 // connect connects to a member that answers: one at random, or the next one that is sooner.
 func (f *follower) connect(ctx context.Context) (*clientv3.Client, error) {
+	f.shared = f.cfg.Small && !f.several() && !f.silent
+	if f.shared {
+		return f.store.client, nil
+	}
 	if !f.several() {
 		return f.store.dial()
 	}
@@ -177,10 +185,10 @@ func (f *follower) moves(now time.Time) bool {
 }
 
 func (f *follower) hangUp() {
-	if f.client != nil {
+	if f.client != nil && !f.shared {
 		_ = f.client.Close() // its streams have ended; there is nothing to lose
-		f.client = nil
 	}
+	f.client = nil
 }
 
 // follow lists, then watches until something breaks. It tells whether the watch

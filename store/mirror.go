@@ -41,6 +41,9 @@ type MirrorConfig struct {
 	// Interval is after how long a silence progress is asked for; default 5 s. When nothing at all is received for
 	// three of them, the watch is opened anew on a new connection.
 	Interval time.Duration
+	// Small says that little is watched: where there is one endpoint, the watch needs no connection of its own until
+	// it has fallen silent once.
+	Small bool
 	// Logger defaults to that of the store.
 	Logger *slog.Logger
 }

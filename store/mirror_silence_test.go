@@ -42,12 +42,19 @@ func TestMirrorDoesNotWaitForASlowConsumer(t *testing.T) {
 
 // The connection stays open and carries nothing any more.
 func TestMirrorLeavesAHalfOpenConnection(t *testing.T) {
+	t.Run("of its own", func(t *testing.T) { leavesAHalfOpenConnection(t, store.MirrorConfig{}) })
+	t.Run("that it shares", func(t *testing.T) { leavesAHalfOpenConnection(t, store.MirrorConfig{Small: true}) })
+}
+
+func leavesAHalfOpenConnection(t *testing.T, cfg store.MirrorConfig) {
+	t.Helper()
 	server := storetest.Etcd(t)
 	direct, _ := open(t, store.Config{Endpoints: []string{server}})
 	proxy := storetest.NewProxy(t, server)
 	// gRPC's own probes would break the connection as well, some time later.
 	s, faults := open(t, store.Config{Endpoints: []string{proxy.Endpoint()}, KeepAlive: time.Hour})
-	m := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/"}, Interval: 50 * time.Millisecond})
+	cfg.Prefixes, cfg.Interval = []string{"/t/"}, 50*time.Millisecond
+	m := runMirror(t, s, cfg)
 	put(t, direct, "/t/b", 1)
 	wait(t, m, put(t, direct, "/t/a", 1))
 	f := m.Feed()

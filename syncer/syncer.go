@@ -99,6 +99,7 @@ func (s *Syncer) newMirror() *store.Mirror {
 		},
 		OnRelist: s.cluster.Relisted,
 		Interval: watchInterval,
+		Small:    true,
 		Tap:      &s.events,
 		Logger:   s.cluster.Log,
 	})
