@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"net/http"
 	"net/url"
@@ -45,9 +46,10 @@ type Config struct {
 
 // Client speaks to one OSCAR Manager. It is safe for concurrent use.
 type Client struct {
-	cfg  Config
-	base *url.URL
-	http *http.Client
+	cfg   Config
+	base  *url.URL
+	http  *http.Client
+	lists lists
 }
 
 // New checks cfg and makes a Client. It sends nothing.
@@ -72,8 +74,9 @@ func New(cfg Config) (*Client, error) {
 		transport = outbound.Transport(&tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots})
 	}
 	return &Client{
-		cfg:  cfg,
-		base: base,
+		cfg:   cfg,
+		base:  base,
+		lists: lists{seed: maphash.MakeSeed()},
 		http: &http.Client{
 			Transport: tracing.Transport(transport),
 			// A redirected write would be sent again as a GET: it is an error.
@@ -243,10 +246,15 @@ func (c *Client) read(ctx context.Context, in call, into any) error {
 		return err
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return &APIError{Op: in.op, Service: in.subject, Status: http.StatusOK,
-			Err: fmt.Errorf("the answer is not what OSCAR v4.1 sends: %w", err)}
+		return unexpected(in, err)
 	}
 	return nil
+}
+
+// unexpected is the error of an answer that cannot be parsed.
+func unexpected(in call, err error) error {
+	return &APIError{Op: in.op, Service: in.subject, Status: http.StatusOK,
+		Err: fmt.Errorf("the answer is not what OSCAR v4.1 sends: %w", err)}
 }
 
 // Cut shortens a text to at most limit bytes and makes it valid UTF-8.

@@ -63,13 +63,6 @@ func (s *Service) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// List reads all services of the cluster with one call.
-func (c *Client) List(ctx context.Context) ([]Service, error) {
-	var out []Service
-	err := c.read(ctx, call{op: OpList, path: []string{"system", "services"}, limit: maxListBody}, &out)
-	return out, err
-}
-
 // Get reads one service. A half-created one is listed and yet not found here.
 func (c *Client) Get(ctx context.Context, name string) (*Service, error) {
 	var out Service
