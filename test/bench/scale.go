@@ -48,8 +48,12 @@ func crowd(ctx context.Context, o options, out *report, clusters, atOnce int, al
 		return err
 	}
 	out.sayf("filling them with %d federations", len(all))
-	replicas, filled, err := w.fill(ctx, all, atOnce, o.fill, out)
-	if err != nil {
+	var replicas int
+	var filled time.Duration
+	if err := w.profiled(ctx, "fill", func() error {
+		replicas, filled, err = w.fill(ctx, all, atOnce, o.fill, out)
+		return err
+	}); err != nil {
 		return err
 	}
 	var full idled
