@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
-	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/topology"
 	"github.com/oscarfed/oscarfed/controlplane/view"
@@ -97,7 +96,15 @@ func (c *Controller) validateChange(caller identity.Caller, s *oscar.Service, f 
 	if fed.GroupID == "" {
 		fed.GroupID = f.GroupID
 	}
-	env, fence := c.registered(caller)
+	clusters := c.clustersOf(s)
+	for _, m := range f.Members {
+		clusters = append(clusters, m.ClusterID)
+	}
+	return c.checked(caller, clusters, func(env topology.Env) (*topology.Graph, []oscar.Violation) { return checkChange(s, f, env) })
+}
+
+// checkChange is the graph of a changed federation, or what forbids it.
+func checkChange(s *oscar.Service, f *record.Federation, env topology.Env) (*topology.Graph, []oscar.Violation) {
 	lives := map[string]bool{}
 	for _, m := range f.Members {
 		lives[m.ClusterID+"/"+m.ServiceName] = true
@@ -121,10 +128,7 @@ func (c *Controller) validateChange(caller identity.Caller, s *oscar.Service, f 
 				Message: fmt.Sprintf("one change touches at most %d replicas, removed ones counted; make it in two", oscar.MaxReplicas)})
 		}
 	}
-	if len(violations) > 0 {
-		return nil, 0, &fault.Error{Code: fault.CodeInvalid, Message: fmt.Sprintf("%d violations", len(violations)), Violations: violations}
-	}
-	return g, fence, nil
+	return g, violations
 }
 
 // touchedBy counts the replicas that a change writes to, including removed ones.

@@ -123,15 +123,13 @@ func (c *Controller) Validate(caller identity.Caller, s *oscar.Service, req Crea
 	if req.Deployment != "" {
 		OfService(s).Deployment = req.Deployment
 	}
-	env, fence := c.registered(caller)
-	g, violations := topology.FromService(s, env)
-	if token.Token == "" && !caller.Administrator && delegates(s) {
-		violations = append(violations, refreshTokenRequired())
-	}
-	if len(violations) > 0 {
-		return nil, 0, &fault.Error{Code: fault.CodeInvalid, Message: fmt.Sprintf("%d violations", len(violations)), Violations: violations}
-	}
-	return g, fence, nil
+	return c.checked(caller, c.clustersOf(s), func(env topology.Env) (*topology.Graph, []oscar.Violation) {
+		g, violations := topology.FromService(s, env)
+		if token.Token == "" && !caller.Administrator && delegates(s) {
+			violations = append(violations, refreshTokenRequired())
+		}
+		return g, violations
+	})
 }
 
 // OfService returns the service's federation, and makes one when it has none.

@@ -13,14 +13,31 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// registered lists the clusters that a caller may place on, with the revision of the fence at
-// which they were read.
-func (c *Controller) registered(caller identity.Caller) (topology.Env, int64) {
-	env := topology.Env{DefaultCluster: c.cfg.DefaultCluster, Barred: map[string]string{}}
+// checked is what check says of a service on these clusters, with the revision of the fence at which
+// they were read. What it refuses is checked again on all clusters: messages say which could be named.
+func (c *Controller) checked(
+	caller identity.Caller, clusters []string, check func(topology.Env) (*topology.Graph, []oscar.Violation),
+) (*topology.Graph, int64, error) {
+	env, fence := c.registered(caller, clusters)
+	g, violations := check(env)
+	if len(violations) > 0 {
+		env, fence = c.registered(caller, nil)
+		g, violations = check(env)
+	}
+	if len(violations) > 0 {
+		return nil, 0, &fault.Error{Code: fault.CodeInvalid, Message: fmt.Sprintf("%d violations", len(violations)), Violations: violations}
+	}
+	return g, fence, nil
+}
+
+// registered says which of these clusters are registered, or nil for which of all, and whether the
+// caller may place on them, with the revision of the fence at which they were read.
+func (c *Controller) registered(caller identity.Caller, clusters []string) (topology.Env, int64) {
+	env := topology.Env{DefaultCluster: c.cfg.DefaultCluster, Clusters: map[string]string{}, Barred: map[string]string{}}
 	var fence int64
 	c.state.Read(func(v *view.View) {
-		fence, env.Clusters = v.Fence, make(map[string]string, v.Clusters.Len())
-		for id, reg := range v.Clusters.All() {
+		fence = v.Fence
+		add := func(id string, reg view.Versioned[record.Cluster]) {
 			env.Clusters[id] = string(reg.Rec.State)
 			if groups := reg.Rec.AllowedGroups; len(groups) > 0 && !caller.InGroup(groups...) {
 				env.Barred[id] = forGroups(groups)
@@ -29,8 +46,29 @@ func (c *Controller) registered(caller identity.Caller) (topology.Env, int64) {
 				env.Barred[id] = fmt.Sprintf("has the same OSCAR as cluster %q, which was registered before it", first)
 			}
 		}
+		for _, id := range clusters {
+			if reg, ok := v.Clusters.Lookup(id); ok {
+				add(id, reg)
+			}
+		}
+		if clusters == nil {
+			for id, reg := range v.Clusters.All() {
+				add(id, reg)
+			}
+		}
 	})
 	return env, fence
+}
+
+// clustersOf are the clusters that a service names, and the default one.
+func (c *Controller) clustersOf(s *oscar.Service) []string {
+	out := []string{s.ClusterID, c.cfg.DefaultCluster}
+	if s.Federation != nil {
+		for _, m := range s.Federation.Members {
+			out = append(out, m.ClusterID)
+		}
+	}
+	return out
 }
 
 // Administrator is the caller in whose name decisions of the administrator are carried out.
