@@ -74,7 +74,7 @@ func (f *fleet) startOne(i int, in FleetStart) error {
 	m := f.clusters[i]
 	f.mu.Unlock()
 	if m == nil {
-		cfg := oscarsim.Config{ClusterID: clusterID(i), User: world.User, Password: world.Password, Latency: in.Latency}
+		cfg := oscarsim.Config{ClusterID: clusterID(i), User: world.User, Password: world.Password, Latency: in.Latency, Users: userOf, Groups: []string{group}}
 		if in.JobsRun {
 			cfg.Nodes = []oscarsim.Node{{Name: "large", CPU: 100_000_000, Memory: 1 << 50}}
 			cfg.Workload = &oscarsim.Workload{Min: time.Millisecond, Max: time.Millisecond}

@@ -77,9 +77,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	flags.StringVar(&o.syncer, "syncer", "bin/oscar-syncer", "the syncer's binary")
 	flags.Float64Var(&o.size, "size", 1, "scales clusters and replicas; 0.1 for a quick look")
 	flags.Float64Var(&o.rounds, "rounds", 1, "scales how often each thing is measured")
-	flags.DurationVar(&o.fill, "fill", 15*time.Minute, "how long the store is filled at most, to 20,000 replicas")
+	flags.DurationVar(&o.fill, "fill", 15*time.Minute, "how long a store of many clusters is filled at most")
 	flags.DurationVar(&o.quiet, "quiet", 5*time.Minute, "how long an idle federation is watched")
-	flags.StringVar(&o.profiles, "profile", "", "a folder for profiles of server and fleet during creates, jobs, returns and idle time; empty makes none")
+	flags.StringVar(&o.profiles, "profile", "", "a folder for profiles of server and fleet during creates, jobs, fills, returns and idle time; empty makes none")
 	pictures := flags.String("pictures", "", "a folder for the pictures of how costs grow; empty draws none")
 	only := flags.String("run", ".", "the sections to run, a regular expression: "+names())
 	if err := flags.Parse(args); err != nil {
@@ -89,6 +89,15 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err != nil {
 		fmt.Fprintln(stderr, "bench:", err)
 		return 2
+	}
+	for _, dir := range []string{o.profiles, *pictures} {
+		if dir == "" {
+			continue
+		}
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			fmt.Fprintln(stderr, "bench:", err)
+			return 2
+		}
 	}
 	out := &report{w: stdout, progress: stderr}
 	out.machine()

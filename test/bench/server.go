@@ -36,6 +36,7 @@ type server struct {
 	profiles, inside, metrics string
 	child                     *process.Child
 	client                    *http.Client
+	users                     *users
 }
 
 // newServer starts one with an empty store.
@@ -47,6 +48,9 @@ func newServer(ctx context.Context, o options) (*server, error) {
 	s := &server{binary: o.controlPlane, dir: dir, profiles: o.profiles, client: &http.Client{
 		Timeout: 5 * time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 16},
 	}}
+	if s.users, err = newUsers(); err != nil {
+		return nil, err
+	}
 	if s.etcd, err = freeAddress(); err != nil {
 		return nil, err
 	}
@@ -100,6 +104,7 @@ func (s *server) start(ctx context.Context, env ...string) (time.Duration, error
 	}
 	child, err := process.Run(process.Command{Path: s.binary, Env: env, Args: append(args,
 		"--listen", "127.0.0.1:0", "--metrics-listen", s.metrics, "--etcd-listen", s.etcd,
+		"--oidc-issuer", s.users.provider.Issuer(), "--oidc-audience", audience, "--oidc-group", group,
 		"--data-dir", s.dir, "--admin-user", user, "--admin-password-file", s.passwordFile(), "--rate-limit", "0", "--log-level", "error",
 		// A slow machine is to be measured, not refused.
 		"--prepare-deadline", "2m", "--apply-grace", "10m",
@@ -123,7 +128,7 @@ func (s *server) kill() { s.child.Kill() }
 
 // stop ends the process in order and removes its data.
 func (s *server) stop() error {
-	return errors.Join(stopChild(s.child), os.RemoveAll(s.dir))
+	return errors.Join(stopChild(s.child), s.users.close(), os.RemoveAll(s.dir))
 }
 
 // stopChild ends a process in order, unless it has ended.
@@ -139,8 +144,19 @@ func (s *server) usage() (usage, error) { return usageOf(s.child.Pid()) }
 // maxAnswer bounds what is read of an answer, in bytes.
 const maxAnswer = 16 << 20
 
-// call sends one request and returns when it had been written to the connection.
+// call sends one request of the administrator and returns when it had been written to the connection.
 func (s *server) call(ctx context.Context, method, path string, body []byte, want ...int) (time.Time, error) {
+	return s.callAs(ctx, administrator, method, path, body, want...)
+}
+
+// administrator gives a request the credentials of the administrator.
+func administrator(r *http.Request) error {
+	r.SetBasicAuth(user, password)
+	return nil
+}
+
+// callAs is call for the caller that a request is given the credentials of.
+func (s *server) callAs(ctx context.Context, as func(*http.Request) error, method, path string, body []byte, want ...int) (time.Time, error) {
 	var sent time.Time
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		WroteRequest: func(httptrace.WroteRequestInfo) { sent = time.Now() },
@@ -149,7 +165,9 @@ func (s *server) call(ctx context.Context, method, path string, body []byte, wan
 	if err != nil {
 		return sent, err
 	}
-	req.SetBasicAuth(user, password)
+	if err := as(req); err != nil {
+		return sent, err
+	}
 	if len(body) > 0 {
 		req.Header.Set("Content-Type", "application/json")
 	}
