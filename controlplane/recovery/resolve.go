@@ -188,7 +188,10 @@ func (c *Controller) deleteOrphan(ctx context.Context, req ResolveRequest, d *di
 // amendTombstone lets a tombstone of the store delete what is ahead of it.
 func (c *Controller) amendTombstone(ctx context.Context, req ResolveRequest, d *difference, accept *record.Branch) error {
 	key, place := record.FederationKey(d.Federation), record.DesiredServiceKey(d.ClusterID, d.ServiceName)
-	res, err := c.store.Update(ctx, store.Update{Keys: []string{key, place}, Build: func(v store.View, tx *store.Txn) error {
+	res, err := c.store.Update(ctx, store.Update{Keys: []string{record.MetaKey, key, place}, Build: func(v store.View, tx *store.Txn) error {
+		if err := gate.DecidedIn(v, tx, d.foundIn); err != nil {
+			return err
+		}
 		fed, ok := v.KV(key)
 		kv, there := v.KV(place)
 		if !ok || !there {
