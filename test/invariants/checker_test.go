@@ -43,16 +43,32 @@ func TestAReplayThatLostSomethingIsNoProof(t *testing.T) {
 	}
 }
 
+func kvOf(t *testing.T, key string, revision int64, value any) store.KV {
+	t.Helper()
+	data, err := record.Encode(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store.KV{Key: key, Value: data, ModRevision: revision}
+}
+
+// afterARestore checks what is written after a backup of revision 5 was restored, and says whether a
+// text is in what it complains of.
+func afterARestore(t *testing.T, stood, later []store.KV, text string) ([]Violation, bool) {
+	t.Helper()
+	c := newTestChecker(t)
+	c.begin(5, stood)
+	for _, kv := range later {
+		c.step(kv.ModRevision, []store.Event{{KV: kv}})
+	}
+	all := c.report.Violations
+	return all, slices.ContainsFunc(all, func(v Violation) bool { return strings.Contains(v.String(), text) })
+}
+
 // TestAReportGoesOnWhereItsSyncerWasBeforeARestore: from what stands as in the backup,
 // and from nothing else.
 func TestAReportGoesOnWhereItsSyncerWasBeforeARestore(t *testing.T) {
-	kv := func(key string, revision int64, value any) store.KV {
-		data, err := record.Encode(value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return store.KV{Key: key, Value: data, ModRevision: revision}
-	}
+	kv := func(key string, revision int64, value any) store.KV { return kvOf(t, key, revision, value) }
 	assignment := kv(record.AssignmentKey("a", "j", 1), 3, record.Assignment{V: 1, Job: "j", Attempt: 1, Service: "s"})
 	report := func(revision int64, state record.JobState) store.KV {
 		return kv(record.JobReportKey("a", "j", 1), revision, record.JobReport{V: 1, State: state})
@@ -67,28 +83,15 @@ func TestAReportGoesOnWhereItsSyncerWasBeforeARestore(t *testing.T) {
 		"written after the restore": {[]store.KV{assignment}, []store.KV{report(6, record.JobClaimed), report(7, record.JobSubmitted)}, false},
 		"no backup":                 {nil, []store.KV{assignment, report(6, record.JobClaimed), report(7, record.JobSubmitted)}, false},
 	} {
-		c := newTestChecker(t)
-		c.begin(5, tt.stood)
-		for _, kv := range tt.later {
-			c.step(kv.ModRevision, []store.Event{{KV: kv}})
-		}
-		told := slices.ContainsFunc(c.report.Violations, func(v Violation) bool { return strings.Contains(v.String(), "its report went from") })
-		if told == tt.ok {
-			t.Errorf("%s: %v", name, c.report.Violations)
+		if all, told := afterARestore(t, tt.stood, tt.later, "its report went from"); told == tt.ok {
+			t.Errorf("%s: %v", name, all)
 		}
 	}
 }
 
 // TestAVoteThatARestoreHasLostDecidesNothingInTheEpochAfterIt: until that epoch has begun it may.
 func TestAVoteThatARestoreHasLostDecidesNothingInTheEpochAfterIt(t *testing.T) {
-	kv := func(key string, revision int64, value any) store.KV {
-		data, err := record.Encode(value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return store.KV{Key: key, Value: data, ModRevision: revision}
-	}
-	const told = "is applied and has not voted"
+	kv := func(key string, revision int64, value any) store.KV { return kvOf(t, key, revision, value) }
 	restored := record.At(time.Unix(1, 0))
 	first := kv(record.MetaKey, 2, record.Meta{V: record.Version, Epoch: "e1"})
 	second := kv(record.MetaKey, 6, record.Meta{V: record.Version, Epoch: "e2", Epochs: []string{"e1"}, RestoredAt: &restored})
@@ -105,13 +108,8 @@ func TestAVoteThatARestoreHasLostDecidesNothingInTheEpochAfterIt(t *testing.T) {
 		"asked after the restore":                {[]store.KV{first}, []store.KV{desired(6, record.IntentPrepare), desired(7, record.IntentApply)}, false},
 		"no backup":                              {nil, []store.KV{first, prepare, desired(6, record.IntentApply)}, false},
 	} {
-		c := newTestChecker(t)
-		c.begin(5, tt.stood)
-		for _, kv := range tt.later {
-			c.step(kv.ModRevision, []store.Event{{KV: kv}})
-		}
-		if slices.ContainsFunc(c.report.Violations, func(v Violation) bool { return strings.Contains(v.String(), told) }) == tt.ok {
-			t.Errorf("%s: %v", name, c.report.Violations)
+		if all, told := afterARestore(t, tt.stood, tt.later, "is applied and has not voted"); told == tt.ok {
+			t.Errorf("%s: %v", name, all)
 		}
 	}
 }
