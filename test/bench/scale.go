@@ -26,7 +26,7 @@ func scale(ctx context.Context, o options, out *report) error {
 
 // large is scale for five thousand clusters and a hundred thousand replicas, in federations of
 // long-tailed sizes. A thousand users own those of one replica, the administrator the others: those of
-// a user would need a refresh token each. It is a run of its own, of half an hour.
+// a user would need a refresh token each. It is a run of its own, of 12 minutes and more.
 func large(ctx context.Context, o options, out *report) error {
 	clusters := o.scaled(5000, 130)
 	return crowd(ctx, o, out, clusters, 8, population(clusters, o.scaled(100_000, 1000)))
@@ -106,12 +106,12 @@ func (w *bench) fill(ctx context.Context, all []placed, atOnce int, limit time.D
 		}
 		made += p.n
 		g.Go(func() error {
-			// Of thousands, on a machine that is full, one may not be done when its client has waited for as
-			// long as it may: it goes on.
 			as := administrator
 			if p.n == 1 {
 				as = w.users.as(i % crowdUsers)
 			}
+			// Of thousands, on a machine that is full, one may not be done when its client has waited for as
+			// long as it may: it goes on.
 			_, err := w.callAs(gctx, as, http.MethodPost, "/system/services?wait=2m", definition(crowdName(i), p.first, p.n), http.StatusCreated, http.StatusGatewayTimeout)
 			return err
 		})
