@@ -21,6 +21,8 @@ func guestTrials() map[string]func(*trial) error {
 		"a job of a cluster that is removed by force has vanished":            (*trial).removedWithJob,
 		"a cluster that is removed keeps its services, when that is ordered":  (*trial).keptOnRemoval,
 		"a change that wants a cluster that is removed is refused":            (*trial).addedMeanwhile,
+		"a member that outlives its cluster's registration is kept":           func(t *trial) error { return t.outlives("cluster", t.stands) },
+		"a member that outlives its cluster's registration goes":              func(t *trial) error { return t.outlives("store", t.gone) },
 	}
 }
 
@@ -170,4 +172,20 @@ func (t *trial) addedMeanwhile() error {
 	err = errors.Join(err, t.remove(client.RemoveClusterOptions{Force: true}), refused(<-outcome, v1.CodeFailedPrecondition))
 	t.cluster.Start()
 	return errors.Join(err, t.goesOn())
+}
+
+// outlives removes the guest by force while its OSCAR deletes nothing, and registers it again: a person decides about
+// the service that still stands there.
+func (t *trial) outlives(keep string, is func(*oscarsim.Sim) bool) error {
+	err := errors.Join(t.onGuest(nil), t.fails(oscarsim.OpDelete), t.remove(client.RemoveClusterOptions{Force: true}), t.goesOn())
+	t.sim.ClearFaults()
+	err = errors.Join(err, t.await("its service differs", func() bool {
+		found, err := t.api.Differences(t.ctx)
+		return err == nil && len(found.Differences) > 0
+	}))
+	err = errors.Join(err, t.resolveAll(keep), t.await("it is as was decided", func() bool { return is(t.sim) }))
+	if keep == "cluster" {
+		err = errors.Join(err, t.phase(record.PhaseReady))
+	}
+	return err
 }

@@ -47,6 +47,13 @@ func (c *checker) cleared(cluster string) bool {
 	return false
 }
 
+// outlived says whether a service has outlived its cluster's registration, and is reported by the next one: a
+// person may make it a member again.
+func (c *checker) outlived(ref record.Ref, uid string) bool {
+	l := c.past.lives[uid]
+	return l != nil && l.cleared && c.wasOrphan(ref, uid)
+}
+
 func (c *checker) registrationMoves(ch *change, old, now *record.Cluster) {
 	id := ch.ref.Cluster
 	switch {

@@ -40,8 +40,9 @@ type life struct {
 	ready, deleted int64
 	// prepares are the mod revisions of its prepare records.
 	prepares map[int64]bool
-	// removed says that its desired record was taken out of the store.
-	removed bool
+	// removed says that its desired record was taken out of the store, and cleared that it was its tombstone
+	// and went with the registration of its cluster: what stands there may outlive it.
+	removed, cleared bool
 	// made are the buckets that its reports named.
 	made map[string]bool
 }
@@ -77,7 +78,7 @@ func (p *past) remember(c *checker) {
 				p.clusters[reg.UID] = true
 			}
 		case record.KindDesiredService:
-			p.rememberDesired(ch)
+			p.rememberDesired(c, ch)
 		case record.KindObservedService:
 			if o := as[record.Observed](ch.now); o != nil {
 				p.rememberObserved(o)
@@ -112,11 +113,12 @@ func (p *past) rememberObserved(o *record.Observed) {
 	}
 }
 
-func (p *past) rememberDesired(ch *change) {
+func (p *past) rememberDesired(c *checker, ch *change) {
 	d := as[record.Desired](ch.now)
 	if d == nil {
 		if old := as[record.Desired](ch.old); old != nil {
-			p.lives[old.UID].removed = true
+			l := p.lives[old.UID]
+			l.removed, l.cleared = true, old.Tombstone() && c.cleared(ch.ref.Cluster)
 		}
 		return
 	}

@@ -128,6 +128,39 @@ func TestARemovedClusterBreaksNothing(t *testing.T) {
 	}
 }
 
+// outlivedStory: what stands on c outlives its registration, and becomes a member again.
+func outlivedStory(s *script, f *federation) {
+	removedStory(s, f)
+	r := replica{"c", "one2", "f1-c"}
+	s.step("report c", func(x *txn) {
+		x.put(record.ObservedClusterKey("c"), record.ObservedCluster{V: 1, Orphans: []record.Orphan{{ServiceName: r.service, UID: r.uid, Generation: 1}}})
+	})
+	f.step("back", func(x *txn) {
+		f.change(x, 3)
+		f.replicas = append(f.replicas, r)
+		edit(x, f.key(), func(fed *record.Federation) {
+			fed.Members = append(fed.Members, record.Member{Type: "oscar", ClusterID: r.cluster, ServiceName: r.service, UID: r.uid})
+		})
+		f.render(x, r, 3)
+		x.put(r.desired(), record.Desired{
+			V: 1, Intent: record.IntentApply, Federation: f.uid, GroupID: f.group, UID: r.uid, Generation: 3, Owner: owner,
+			Spec: r.specName(3), Mark: record.Mark(r.token()),
+		})
+		for i, o := range f.replicas {
+			edit(x, o.desired(), func(d *record.Desired) { d.Sees = f.sees(i) })
+		}
+	})
+}
+
+func TestAServiceThatOutlivesItsClustersRegistrationMayBeAMemberAgain(t *testing.T) {
+	t.Parallel()
+	s := newScript(t)
+	outlivedStory(s, s.federation("f1", "one"))
+	if report := check(t, s); report.Err() != nil {
+		t.Errorf("%v", report.Violations)
+	}
+}
+
 func TestClusters(t *testing.T) {
 	t.Parallel()
 	spoilt := func(step string, fn func(x *txn, f *federation)) func(*script, *federation) {

@@ -220,6 +220,10 @@ func TestPromise2UniquePlaces(t *testing.T) {
 				})
 			})
 		}, "replica f1-b was removed and is back", []invariants.Rule{invariants.RuleAtomic}},
+		{"a replica is back that its cluster has not reported", func(s *script, f *federation) {
+			s.on("report c", func(x *txn) { x.put(record.ObservedClusterKey("c"), record.ObservedCluster{V: 1}) })
+			outlivedStory(s, f)
+		}, "replica f1-c was removed and is back", []invariants.Rule{invariants.RuleVotes}},
 		{"a record under another uid", func(s *script, f *federation) {
 			s.on("f1 create", func(x *txn) { edit(x, f.key(), func(fed *record.Federation) { fed.UID = "f2" }) })
 			f.create()

@@ -26,7 +26,7 @@ func uniqueStep(c *checker) {
 		}
 		if d := as[record.Desired](ch.now); d != nil {
 			c.sameLife(ch.key, d.UID, placeOfRef(ch.ref), d.Federation)
-			if l := c.past.lives[d.UID]; ch.old == nil && l.removed && !d.Tombstone() {
+			if l := c.past.lives[d.UID]; ch.old == nil && l.removed && !d.Tombstone() && !c.outlived(ch.ref, d.UID) {
 				c.violatef(RuleUnique, ch.key, "replica %s was removed and is back: a new life needs a new uid", d.UID)
 			}
 		}

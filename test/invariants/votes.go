@@ -47,6 +47,8 @@ func (c *checker) wasVotedFor(ch *change, d *record.Desired) {
 	switch {
 	case old == nil && c.present() != "" && c.wasOrphan(ch.ref, d.UID):
 		return // it was voted for in the history that a restore has lost
+	case old == nil && c.outlived(ch.ref, d.UID):
+		return // it was voted for before its cluster was removed
 	case old == nil || old.UID != d.UID:
 		c.violatef(RuleVotes, ch.key, "uid %s is applied without a vote", d.UID)
 		return
