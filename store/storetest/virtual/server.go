@@ -60,7 +60,9 @@ func (s *Server) Kill() {
 func (s *Server) Rewind(on net.Listener, backup string, bump bool) embedded.Restored {
 	s.t.Helper()
 	s.Kill()
-	s.cfg.Dir = Dir(s.t)
+	// Beside the former one, which is removed after the last server has ended: etcd ends the process when its folder
+	// is gone.
+	s.cfg.Dir += "-restored"
 	restored, err := embedded.Restore(embedded.RestoreConfig{Backup: backup, Dir: s.cfg.Dir, KeepRevisions: !bump, Logger: s.cfg.Logger})
 	if err != nil {
 		s.t.Fatal(err)
