@@ -33,18 +33,18 @@ type users struct {
 	mu sync.Mutex
 	// strange are answers that may never be given.
 	strange []string
-	// jobs are the ids of accepted events; ordered are those that a user has cancelled.
-	jobs    map[int]string
-	ordered map[int]bool
+	// jobs are the ids of accepted events.
+	jobs map[int]string
 	// replayed counts what was asked for once more on purpose.
 	replayed map[int]int
-	// submitted are the times at which an event was submitted, and lost says whether it may be forgotten.
-	submitted map[int][]span
-	lost      func([]span) bool
+	// submitted and cancelled are the times at which that was asked for an event, and lost says whether it may be
+	// forgotten.
+	submitted, cancelled map[int][]span
+	lost                 func([]span) bool
 }
 
 func newUsers(api func() *client.Client, clusters []string) *users {
-	return &users{api: api, clusters: clusters, jobs: map[int]string{}, ordered: map[int]bool{}, replayed: map[int]int{}, submitted: map[int][]span{}}
+	return &users{api: api, clusters: clusters, jobs: map[int]string{}, replayed: map[int]int{}, submitted: map[int][]span{}, cancelled: map[int][]span{}}
 }
 
 // look keeps an answer that may never be given: an error of the control plane's own.
@@ -167,9 +167,7 @@ func (u *users) job(ctx context.Context, j Job) {
 		u.submit(ctx, j)
 	case id == "":
 	case j.Op == jobCancel:
-		u.orders(j.Event)
-		_, err := u.api().CancelJob(ctx, id)
-		u.look(j.String(), err)
+		u.look(j.String(), u.cancel(ctx, u.api(), j.Event, id))
 	case j.Op == jobReplay:
 		u.replays(j.Event)
 		_, err := u.api().ReplayJob(ctx, id)
@@ -181,6 +179,16 @@ func (u *users) job(ctx context.Context, j Job) {
 		_, err := u.api().ResolveJob(ctx, id, string(record.JobSubmitted))
 		u.look(j.String(), err)
 	}
+}
+
+// cancel cancels the job of an event.
+func (u *users) cancel(ctx context.Context, api *client.Client, event int, id string) error {
+	began := time.Now()
+	_, err := api.CancelJob(ctx, id)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.cancelled[event] = append(u.cancelled[event], span{began, time.Now()})
+	return err
 }
 
 func (u *users) submit(ctx context.Context, j Job) {

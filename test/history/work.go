@@ -63,8 +63,7 @@ func (p *player) settleJobs(ctx context.Context) (open []string) {
 			p.users.replays(number)
 			_, err = api.ReplayJob(ctx, j.ID)
 		} else {
-			p.users.orders(number)
-			_, err = api.CancelJob(ctx, j.ID)
+			err = p.users.cancel(ctx, api, number, j.ID)
 		}
 		open = append(open, fmt.Sprintf("job %s is parked, replayed %d times: %v", j.ID, replayed, err))
 	}
@@ -88,11 +87,4 @@ func (u *users) replays(number int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.replayed[number]++
-}
-
-// orders keeps that somebody has cancelled the job of an event.
-func (u *users) orders(number int) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.ordered[number] = true
 }
