@@ -194,7 +194,8 @@ func lostFederation(v *view.View, uid string, token func(string) string) []lostM
 // coordinator, in one transaction. Its names and locations must be free.
 func (c *Controller) restoreFederation(ctx context.Context, req ResolveRequest, d *difference, s *oscar.Service) error {
 	var left []lostMember
-	c.state.Read(func(v *view.View) { left = lostFederation(v, d.claims, c.tokens.ServiceToken) })
+	var epoch string
+	c.state.Read(func(v *view.View) { left, epoch = lostFederation(v, d.claims, c.tokens.ServiceToken), v.Epoch() })
 	if len(left) == 0 || left[0].orphan.UID != d.UID {
 		return &fault.Error{Code: fault.CodeFailedPrecondition, Message: "its federation is there again, or nothing is left of its coordinator"}
 	}
@@ -218,7 +219,7 @@ func (c *Controller) restoreFederation(ctx context.Context, req ResolveRequest, 
 		if err != nil {
 			return err
 		}
-		err = c.commitBack(ctx, req, owner, s, g, fence, d.claims, left)
+		err = c.commitBack(ctx, req, owner, s, g, fence, epoch, d.claims, left)
 		if !errors.Is(err, gate.ErrFence) {
 			return fault.Crossing(err)
 		}
@@ -231,7 +232,7 @@ func (c *Controller) restoreFederation(ctx context.Context, req ResolveRequest, 
 	}
 }
 
-func (c *Controller) commitBack(ctx context.Context, req ResolveRequest, owner string, s *oscar.Service, g *topology.Graph, fence int64, uid string, left []lostMember) error {
+func (c *Controller) commitBack(ctx context.Context, req ResolveRequest, owner string, s *oscar.Service, g *topology.Graph, fence int64, epoch, uid string, left []lostMember) error {
 	now := c.cfg.Now()
 	caller := identity.Caller{Subject: owner}
 	fed := federations.NewRecord(caller, s, g, federations.CreateRequest{RequestID: req.RequestID}, "", now)
@@ -242,8 +243,7 @@ func (c *Controller) commitBack(ctx context.Context, req ResolveRequest, owner s
 		lives[m.cluster+"/"+m.orphan.ServiceName] = m.orphan
 		if m.orphan.Generation != fed.Generation || m.orphan.Epoch != fed.Epoch {
 			// They were not of one generation: what the coordinator has is written again.
-			fed.Epoch = ""
-			c.state.Read(func(v *view.View) { fed.Epoch = v.Epoch() })
+			fed.Epoch = epoch
 			fed.Generation = max(fed.Generation, m.orphan.Generation) + 1
 		}
 	}
@@ -278,11 +278,11 @@ func (c *Controller) commitBack(ctx context.Context, req ResolveRequest, owner s
 	if err := c.federations.Stage(ctx, slices.Concat(shared, d.Before, records)); err != nil {
 		return err
 	}
-	return c.commitLost(ctx, d)
+	return c.commitLost(ctx, d, epoch)
 }
 
-// commitLost is the transaction that writes all records of a lost federation.
-func (c *Controller) commitLost(ctx context.Context, d *federations.Draft) error {
+// commitLost is the transaction that writes all records of a lost federation, whose orphans were found in an epoch.
+func (c *Controller) commitLost(ctx context.Context, d *federations.Draft, epoch string) error {
 	fedKey, nameKey := record.FederationKey(d.Fed.UID), record.NameKey(d.Fed.Owner, d.Fed.GroupID)
 	keys := []string{fedKey, nameKey, record.FenceKey, record.MetaKey}
 	for _, p := range d.Desired {
@@ -291,6 +291,9 @@ func (c *Controller) commitLost(ctx context.Context, d *federations.Draft) error
 	res, err := c.store.Update(ctx, store.Update{
 		Keys: keys, RequestID: d.Fed.RequestID, Marker: fedKey,
 		Build: func(v store.View, tx *store.Txn) error {
+			if err := gate.DecidedIn(v, tx, epoch); err != nil {
+				return err
+			}
 			if _, there := v.KV(fedKey); there {
 				return &fault.Error{Code: fault.CodeAlreadyExists, Message: fmt.Sprintf("federation %q is there again", d.Fed.GroupID)}
 			}
@@ -301,7 +304,6 @@ func (c *Controller) commitLost(ctx context.Context, d *federations.Draft) error
 				return err
 			}
 			tx.Expect(record.FenceKey)
-			tx.Expect(record.MetaKey)
 			tx.ExpectAbsent(fedKey)
 			tx.ExpectAbsent(nameKey)
 			tx.Put(fedKey, d.Fed)
