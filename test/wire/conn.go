@@ -78,6 +78,9 @@ func (e *end) Write(p []byte) (n int, err error) {
 			return n, e.fail("write", err)
 		}
 		if ended := e.in().ended; ended != nil {
+			if e.frozen { // it learns that at the thaw, as its reads do
+				return n + len(p), nil
+			}
 			return n, e.fail("write", os.NewSyscallError("write", writeError(ended)))
 		}
 		if len(p) == 0 {

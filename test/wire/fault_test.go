@@ -264,6 +264,23 @@ func TestFrozenProcessIsKilled(t *testing.T) {
 	})
 }
 
+// A writer that learned of it before a reader may have it tried again and again meanwhile, as gRPC does: time would
+// stand still.
+func TestFrozenProcessLearnsOfAResetWhenItThaws(t *testing.T) {
+	t.Parallel()
+	in(t, 1, func(t *testing.T, n *wire.Network) {
+		_, far := pair(t, n.Host("client"), n.Host("server"))
+		n.Host("server").Freeze()
+		n.Host("client").Kill()
+		<-time.After(time.Hour)
+		write(t, far, "never sent")
+		n.Host("server").Thaw()
+		if n, err := far.Read(make([]byte, 1)); n != 0 || !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("read %d %v", n, err)
+		}
+	})
+}
+
 func TestFrozenProcessClosesWhenItThaws(t *testing.T) {
 	t.Parallel()
 	in(t, 1, func(t *testing.T, n *wire.Network) {
