@@ -39,3 +39,24 @@ func TestWhyAServiceIsNotStoppedYet(t *testing.T) {
 		}
 	}
 }
+
+// A difference that was resolved is not told as one that waits for a person, also before its syncer has acted on it.
+func TestADifferenceThatWasResolvedIsNotHeld(t *testing.T) {
+	for name, tc := range map[string]struct {
+		desired record.Desired
+		phase   record.Phase
+	}{
+		"open":                {record.Desired{Generation: 1}, record.PhaseHeld},
+		"resolved":            {record.Desired{Generation: 2, Again: true}, record.PhaseApplying},
+		"resolved and paused": {record.Desired{Generation: 2, Again: true, Paused: true}, record.PhasePending},
+	} {
+		tc.desired.UID, tc.desired.Intent = "u", record.IntentApply
+		r := ReplicaState{Alive: true, Desired: &tc.desired, Observed: &record.Observed{
+			UID: "u", Phase: record.PhaseHeld, Held: &record.Held{Kind: record.HeldMissing}, ObservedGeneration: 1,
+		}}
+		f := &record.Federation{Generation: tc.desired.Generation, Phase: record.PhaseReady}
+		if st := r.Status(f, record.Member{}); st.Phase != tc.phase {
+			t.Errorf("%s: %+v", name, st)
+		}
+	}
+}

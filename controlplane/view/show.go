@@ -223,13 +223,15 @@ func reportedMessage(o *record.Observed) string {
 	return message
 }
 
-// appliedAs says whether the syncer has reported an outcome at a generation.
+// appliedAs says whether the syncer has reported an outcome at a generation. A difference that was resolved since is
+// none.
 func (r ReplicaState) appliedAs(generation int64) bool {
 	o := r.Observed
 	if o == nil || o.Phase == record.PhasePending || o.Phase == record.PhasePrepared || o.Phase == record.PhaseRefused {
 		return false
 	}
-	return o.ObservedGeneration >= generation || o.Phase != record.PhaseReady && o.Phase != record.PhaseApplying
+	resolved := o.Held != nil && o.Phase == record.PhaseHeld && r.Held() == nil
+	return o.ObservedGeneration >= generation || !resolved && o.Phase != record.PhaseReady && o.Phase != record.PhaseApplying
 }
 
 // GraphOf rebuilds the graph of a stored federation.

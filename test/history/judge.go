@@ -24,18 +24,28 @@ const (
 	look, mostLook = 5 * time.Second, 2 * time.Minute
 )
 
-// heal ends what the plan has not ended: pauses of services. Its faults are over by then.
+// heal ends what the plan has not ended: faults of OSCARs. Its others are over by then.
 func (p *player) heal() {
-	resumed := map[int]bool{}
-	for _, s := range p.plan.Steps {
-		if s.Free != nil && s.Free.Op == freePause && !resumed[s.Free.Service] {
-			resumed[s.Free.Service] = true
-			p.users.free(p.t.Context(), Free{Op: freeResume, Service: s.Free.Service})
-		}
-	}
 	for i := range p.plan.Shape.All() {
 		p.w.Cluster(clusterID(i)).Sim.ClearFaults()
 	}
+}
+
+// resumeAll ends the pauses of services, and says which it could not end yet. A restore may bring one back.
+func (p *player) resumeAll(ctx context.Context) (open []string) {
+	api := p.planes[0].client
+	list, err := api.Federations(ctx)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, f := range list {
+		if !f.Paused || record.Phase(f.Phase) == record.PhaseDeleting || record.Phase(f.Phase).Result() {
+			continue
+		}
+		_, err := api.Pause(ctx, f.Replicas[0].ServiceName, f.Replicas[0].ClusterID, false)
+		open = append(open, fmt.Sprintf("%s is paused: %v", f.GroupID, err))
+	}
+	return open
 }
 
 // judge waits until all is quiet, and holds what is there against what was promised.
@@ -43,7 +53,7 @@ func (p *player) judge() {
 	p.t.Helper()
 	p.outsiders()
 	// What was deleted by hand is seen at the next full comparison, and made again.
-	if !p.settled("after the faults", p.spacious, p.administer, p.settleJobs, p.unsettled, p.different, p.altered) {
+	if !p.settled("after the faults", p.spacious, p.administer, p.resumeAll, p.settleJobs, p.unsettled, p.different, p.altered) {
 		return
 	}
 	p.jobs()

@@ -24,6 +24,7 @@ func foundTrials() map[string]func(*trial) error {
 		"a service that has lost its marks before a restore is held":            (*trial).unmarked,
 		"a deletion that a restore has lost is undone when a person says so":    (*trial).deletionUndone,
 		"a creation that a restore has lost is taken up when a person says so":  (*trial).creationTakenUp,
+		"a lost deletion of a paused service is undone when its pause ends":     (*trial).pausedUndone,
 	}
 }
 
@@ -265,6 +266,27 @@ func (t *trial) deletionUndone() error {
 		return err
 	})
 	return errors.Join(err, t.resolveAll("store"), t.await("it is everywhere again", func() bool { return t.everywhere(t.stands) }))
+}
+
+// pausedUndone decides about a service that a restore has paused again: no more is to be decided then, and it is
+// made again when the pause ends.
+func (t *trial) pausedUndone() error {
+	defer t.decided()
+	if err := t.create(trialLate, nil); err != nil {
+		return err
+	}
+	_, err := t.api.Pause(t.ctx, t.name, "", true)
+	err = errors.Join(err, t.keeps(restoreLive, func() error {
+		_, resumed := t.api.Pause(t.ctx, t.name, "", false)
+		_, err := t.api.DeleteService(t.ctx, t.name, client.DeleteOptions{Wait: trialLate})
+		return errors.Join(resumed, err)
+	}))
+	err = errors.Join(err, t.resolveAll("store"), t.phase(record.PhasePending))
+	if !t.everywhere(t.gone) {
+		err = errors.Join(err, errors.New("it was made while it was paused"))
+	}
+	_, resumed := t.api.Pause(t.ctx, t.name, "", false)
+	return errors.Join(err, resumed, t.await("it is everywhere again", func() bool { return t.everywhere(t.stands) }))
 }
 
 func (t *trial) creationTakenUp() error {
