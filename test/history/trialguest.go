@@ -23,6 +23,7 @@ func guestTrials() map[string]func(*trial) error {
 		"a change that wants a cluster that is removed is refused":            (*trial).addedMeanwhile,
 		"a member that outlives its cluster's registration is kept":           func(t *trial) error { return t.outlives("cluster", t.stands) },
 		"a member that outlives its cluster's registration goes":              func(t *trial) error { return t.outlives("store", t.gone) },
+		"a federation that outlives its cluster's registration is taken up":   (*trial).outlivesAlone,
 	}
 }
 
@@ -177,15 +178,27 @@ func (t *trial) addedMeanwhile() error {
 // outlives removes the guest by force while its OSCAR deletes nothing, and registers it again: a person decides about
 // the service that still stands there.
 func (t *trial) outlives(keep string, is func(*oscarsim.Sim) bool) error {
-	err := errors.Join(t.onGuest(nil), t.fails(oscarsim.OpDelete), t.remove(client.RemoveClusterOptions{Force: true}), t.goesOn())
-	t.sim.ClearFaults()
-	err = errors.Join(err, t.await("its service differs", func() bool {
-		found, err := t.api.Differences(t.ctx)
-		return err == nil && len(found.Differences) > 0
-	}))
-	err = errors.Join(err, t.resolveAll(keep), t.await("it is as was decided", func() bool { return is(t.sim) }))
+	err := errors.Join(t.onGuest(nil), t.removedUndeleted(), t.resolveAll(keep), t.await("it is as was decided", func() bool { return is(t.sim) }))
 	if keep == "cluster" {
 		err = errors.Join(err, t.phase(record.PhaseReady))
 	}
 	return err
+}
+
+// outlivesAlone does so with a service whose coordinator is on the guest.
+func (t *trial) outlivesAlone() error {
+	t.cluster = t.player.w.Cluster(t.player.plan.Shape.guest())
+	t.sim = t.cluster.Sim
+	return errors.Join(t.home(t.name), t.removedUndeleted(), t.resolveAll("cluster"), t.phase(record.PhaseReady))
+}
+
+// removedUndeleted removes the guest by force while its OSCAR deletes nothing, and registers it again, until it has
+// told what still stands there.
+func (t *trial) removedUndeleted() error {
+	err := errors.Join(t.fails(oscarsim.OpDelete), t.remove(client.RemoveClusterOptions{Force: true}), t.goesOn())
+	t.sim.ClearFaults()
+	return errors.Join(err, t.await("its service differs", func() bool {
+		found, err := t.api.Differences(t.ctx)
+		return err == nil && len(found.Differences) > 0
+	}))
 }

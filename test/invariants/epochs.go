@@ -113,12 +113,15 @@ func (c *checker) wasOrphan(ref record.Ref, uid string) bool {
 	return self != nil && slices.ContainsFunc(self.Orphans, func(o record.Orphan) bool { return o.UID == uid && o.ServiceName == ref.Name })
 }
 
-// comesBack says whether a federation is made of orphans alone, after a restore.
+// comesBack says whether a federation is made of orphans alone, after a restore or of what has outlived the
+// registrations of its clusters.
 func (c *checker) comesBack(f *record.Federation) bool {
-	for _, m := range replicasOf(f) {
-		if !c.wasOrphan(record.Ref{Cluster: m.ClusterID, Name: m.ServiceName}, m.UID) {
-			return false
-		}
-	}
-	return c.present() != ""
+	return c.present() != "" && c.madeOf(f, c.wasOrphan) || c.madeOf(f, c.outlived)
+}
+
+// madeOf says whether something is so of all replicas of a federation.
+func (c *checker) madeOf(f *record.Federation, is func(at record.Ref, uid string) bool) bool {
+	return !slices.ContainsFunc(replicasOf(f), func(m record.Member) bool {
+		return !is(record.Ref{Cluster: m.ClusterID, Name: m.ServiceName}, m.UID)
+	})
 }

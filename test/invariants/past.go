@@ -119,6 +119,9 @@ func (p *past) rememberDesired(c *checker, ch *change) {
 		if old := as[record.Desired](ch.old); old != nil {
 			l := p.lives[old.UID]
 			l.removed, l.cleared = true, old.Tombstone() && c.cleared(ch.ref.Cluster)
+			if l.cleared { // what stands may be of any generation before
+				l.generation, l.applied = 0, 0
+			}
 		}
 		return
 	}

@@ -17,7 +17,7 @@ func uniqueStep(c *checker) {
 			if f.UID != ch.ref.Name {
 				c.violatef(RuleUnique, ch.key, "the record has uid %q", f.UID)
 			}
-			if ch.old == nil && c.past.gone[ch.ref.Name] != 0 {
+			if ch.old == nil && c.past.gone[ch.ref.Name] != 0 && !c.madeOf(f, c.outlived) {
 				c.violatef(RuleUnique, ch.key, "the federation was removed at revision %d and is back: a new one needs a new uid", c.past.gone[ch.ref.Name])
 			}
 			for _, m := range slices.Concat(replicasOf(f), f.Leaving) {
