@@ -104,7 +104,7 @@ func planMissing(s situation) decision {
 	switch {
 	case s.stopped || s.desired.Paused:
 		if !applied {
-			return decision{act: rest}
+			return s.waits()
 		}
 		vanished.reason = record.ReasonPaused
 		vanished.message += "; it is made again when the pause ends"
@@ -158,9 +158,19 @@ func planPresent(s situation) decision {
 	case s.local.differs == "" && s.local.generation == s.desired.Generation && s.local.epoch == s.desired.Epoch:
 		return planAsAsked(s)
 	case s.stopped || s.desired.Paused:
-		return decision{act: rest} // pending until the pause ends
+		return s.waits()
 	}
 	return planUpdate(s)
+}
+
+// waits: what is desired is applied when the pause ends. That is told once in an epoch, and when a difference was
+// resolved: the service was compared.
+func (s situation) waits() decision {
+	if o := s.observed; o == nil && s.epoch == "" || o != nil && o.Epoch == s.epoch && o.Phase != record.PhaseHeld {
+		return decision{act: rest}
+	}
+	return decision{act: report, phase: record.PhasePending, reason: record.ReasonPaused,
+		message: fmt.Sprintf("generation %d will be applied when the pause ends", s.desired.Generation)}
 }
 
 // planUpdate: a change that is not in place yet.

@@ -25,6 +25,7 @@ func foundTrials() map[string]func(*trial) error {
 		"a deletion that a restore has lost is undone when a person says so":    (*trial).deletionUndone,
 		"a creation that a restore has lost is taken up when a person says so":  (*trial).creationTakenUp,
 		"a lost deletion of a paused service is undone when its pause ends":     (*trial).pausedUndone,
+		"a change that waits for the end of a pause outlives a restore":         (*trial).pausedChange,
 	}
 }
 
@@ -287,6 +288,18 @@ func (t *trial) pausedUndone() error {
 	}
 	_, resumed := t.api.Pause(t.ctx, t.name, "", false)
 	return errors.Join(err, resumed, t.await("it is everywhere again", func() bool { return t.everywhere(t.stands) }))
+}
+
+func (t *trial) pausedChange() error {
+	defer t.decided()
+	if err := t.create(trialLate, nil); err != nil {
+		return err
+	}
+	_, err := t.api.Pause(t.ctx, t.name, "", true)
+	_, changed := t.api.ChangeService(t.ctx, t.service("second", nil), client.ChangeOptions{Async: true})
+	err = errors.Join(err, changed, t.keeps(restoreLive, func() error { return nil }), t.resolveAll("store"), t.phase(record.PhasePending))
+	_, resumed := t.api.Pause(t.ctx, t.name, "", false)
+	return errors.Join(err, resumed, t.is("second"))
 }
 
 func (t *trial) creationTakenUp() error {

@@ -171,7 +171,9 @@ func uidOf(d *record.Desired) string {
 // answers says which phases a syncer reports about an intent.
 func answers(p record.Phase, i record.Intent) bool {
 	switch p {
-	case record.PhasePending, record.PhasePrepared, record.PhaseRefused:
+	case record.PhasePending:
+		return i != record.IntentDelete // it waits to be asked, or for the end of a pause
+	case record.PhasePrepared, record.PhaseRefused:
 		return i == record.IntentPrepare
 	case record.PhaseReady, record.PhaseDrifted, record.PhaseApplying:
 		return i == record.IntentApply
