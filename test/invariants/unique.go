@@ -26,11 +26,17 @@ func uniqueStep(c *checker) {
 		}
 		if d := as[record.Desired](ch.now); d != nil {
 			c.sameLife(ch.key, d.UID, placeOfRef(ch.ref), d.Federation)
-			if l := c.past.lives[d.UID]; ch.old == nil && l.removed && !d.Tombstone() && !c.outlived(ch.ref, d.UID) {
+			if l := c.past.lives[d.UID]; ch.old == nil && l.removed && !d.Tombstone() && !c.outlived(ch.ref, d.UID) && !c.refusedAgain(ch.ref, l, d.UID) {
 				c.violatef(RuleUnique, ch.key, "replica %s was removed and is back: a new life needs a new uid", d.UID)
 			}
 		}
 	}
+}
+
+// refusedAgain says whether a life was only asked for in this history, and made in the one that a restore has lost: it
+// may be refused here, be reported, and become a member when a person says so.
+func (c *checker) refusedAgain(ref record.Ref, l *life, uid string) bool {
+	return c.present() != "" && l.applied == 0 && c.wasOrphan(ref, uid)
 }
 
 // sameLife compares a mention of a uid with the first one.
