@@ -340,6 +340,11 @@ func TestOrphanIsHeld(t *testing.T) {
 			return c != nil && len(c.Orphans) == 1 && c.Orphans[0].ServiceName == "grayify" && c.Orphans[0].UID == p.uid && c.Orphans[0].Generation == 1
 		})
 		r.resynced()
+		before := r.put("/oscarfed/v1/test/before", "x")
+		r.resynced()
+		if after := r.put("/oscarfed/v1/test/after", "x"); after != before+1 {
+			t.Errorf("an orphan that stands is told %d times", after-before-1)
+		}
 		r.equalCalls(p.name, "create")
 	})
 }

@@ -203,8 +203,11 @@ func TestJobsThatARestoredStoreDoesNotKnowAreFound(t *testing.T) {
 		r.put(record.DesiredClusterKey(clusterID), record.DesiredCluster{V: 1, ClusterID: clusterID, UID: "registered-first",
 			State: record.ClusterActive, Epoch: "second", RestoredAt: new(record.At(time.Now()))})
 		r.start()
+		var got *record.JobReport
+		r.eventually("what was forgotten is found", func() bool { got = r.jobReport(forgotten); return got != nil })
+		r.remove(record.JobReportKey(clusterID, forgotten.job, forgotten.n)) // as the control plane does, which takes it over
 		r.eventually("the epoch is known", func() bool { return r.cluster().JobsEpoch == "second" })
-		if got := r.jobReport(forgotten); got == nil || !got.Found || got.State != record.JobSucceeded || got.Service != p.name || got.Epoch != "second" {
+		if !got.Found || got.State != record.JobSucceeded || got.Service != p.name || got.Epoch != "second" {
 			t.Errorf("found: %+v", got)
 		}
 		if got := r.awaitJob(unclaimed, record.JobSucceeded); !got.Found {

@@ -77,7 +77,7 @@ func (s *Syncer) newRun(ctx context.Context, now *session.Session) *sessionRun {
 		Origins: r.origins, Jobs: r.jobs, Counts: r.counts,
 	})
 	r.offers = offers.New(now, offers.Config{Keep: cfg.KeepJobs, After: cfg.RescheduleAfter}, cfg.Kube, s.offerMetrics)
-	r.status = status.New(now, cfg.status(), r.answers, cfg.OSCAR, cfg.Kube, r.services.Backlog, s.metrics.orphans)
+	r.status = status.New(now, cfg.status(), r.answers, cfg.OSCAR, cfg.Kube, r.services, s.metrics.orphans)
 	return r
 }
 

@@ -21,13 +21,17 @@ import (
 // then the epoch is said to be known (ObservedCluster.JobsEpoch).
 func (j *Jobs) inventory(ctx context.Context) {
 	final := j.session.Started.Add(j.cfg.LateWindow)
+	var told told
 	for ctx.Err() == nil {
 		pause := j.cfg.Resync
 		switch epoch, due := j.inventoryDue(); {
 		case !due:
 		default:
 			began := j.session.Now()
-			err := j.takeInventory(ctx, epoch, !began.Before(final))
+			if told.epoch != epoch {
+				told.epoch, told.states = epoch, map[string]record.JobState{}
+			}
+			err := j.takeInventory(ctx, told, !began.Before(final))
 			j.session.LoseIfOver(err)
 			switch {
 			case err != nil && ctx.Err() == nil:
@@ -42,6 +46,13 @@ func (j *Jobs) inventory(ctx context.Context) {
 		case <-time.After(max(pause, time.Millisecond)):
 		}
 	}
+}
+
+// told are the states that were reported of the Jobs found in an epoch, by their names. The control plane takes each
+// report over and deletes it: the same is not told again.
+type told struct {
+	epoch  string
+	states map[string]record.JobState
 }
 
 // inventoryDue says whether the Jobs of the present epoch are not all known.
@@ -63,7 +74,8 @@ func (j *Jobs) inventoryDue() (epoch string, due bool) {
 // that is half-created, whose jobs only Kubernetes could list, does not keep all federations
 // of the cluster waiting: it stays so until a person looks after it, and is named in
 // ObservedCluster.Unlisted. What it has is not told.
-func (j *Jobs) takeInventory(ctx context.Context, epoch string, final bool) error {
+func (j *Jobs) takeInventory(ctx context.Context, told told, final bool) error {
+	epoch := told.epoch
 	list, _, err := j.deps.Answers.Lists.Get(ctx, j.session.Now())
 	if err != nil {
 		return err
@@ -87,9 +99,12 @@ func (j *Jobs) takeInventory(ctx context.Context, epoch string, final bool) erro
 		for name := range jobs {
 			listed[name] = true
 		}
-		view := j.session.Mirror.Snapshot()
-		if err := j.reportFound(ctx, epoch, j.foundAmong(view, epoch, name, jobs, j.session.Now())); err != nil {
+		news := j.foundAmong(j.session.Mirror.Snapshot(), told, name, jobs, j.session.Now())
+		if err := j.reportFound(ctx, epoch, news); err != nil {
 			return err
+		}
+		for _, f := range news {
+			told.states[f.name] = f.report.State
 		}
 	}
 	if !final {
@@ -106,13 +121,14 @@ const halfMessage = "it is half-created: OSCAR lists it and cannot read it; what
 
 // found is a Job of our name.
 type found struct {
+	name   string
 	job    string
 	number int
 	report record.JobReport
 }
 
-// foundAmong are the Jobs of a service that have a name of ours and no assignment.
-func (j *Jobs) foundAmong(view *store.MirrorView, epoch, service string, jobs map[string]listedJob, now time.Time) []found {
+// foundAmong are the Jobs of a service that have a name of ours and no assignment, and are news.
+func (j *Jobs) foundAmong(view *store.MirrorView, told told, service string, jobs map[string]listedJob, now time.Time) []found {
 	var out []found
 	for _, name := range slices.Sorted(maps.Keys(jobs)) {
 		job, number, ours := record.OfJobName(name)
@@ -122,22 +138,25 @@ func (j *Jobs) foundAmong(view *store.MirrorView, epoch, service string, jobs ma
 		if _, asked := view.KV(record.AssignmentKey(j.session.ID, job, number)); asked {
 			continue // it is reported like any other
 		}
-		if kv, reported := view.KV(record.JobReportKey(j.session.ID, job, number)); reported && !foundEarlier(kv, epoch) {
+		if kv, reported := view.KV(record.JobReportKey(j.session.ID, job, number)); reported && !foundEarlier(kv, told.epoch) {
 			continue
 		}
 		state := listedState(jobs[name].Status)
 		if state == "" {
 			state = record.JobSubmitted
 		}
+		if told.states[name] == state {
+			continue
+		}
 		r := record.JobReport{V: record.Version, State: state, Session: j.session.Lease.CreateRevision(), LastTransitionTime: record.At(now),
-			Found: true, Service: service, Epoch: epoch, Reason: record.JobStoreRestored}
+			Found: true, Service: service, Epoch: told.epoch, Reason: record.JobStoreRestored}
 		if at := jobs[name].Started; !at.IsZero() {
 			r.StartedAt = new(record.At(at))
 		}
 		if at := jobs[name].Finished; !at.IsZero() {
 			r.EndedAt = new(record.At(at))
 		}
-		out = append(out, found{job: job, number: number, report: r})
+		out = append(out, found{name: name, job: job, number: number, report: r})
 	}
 	return out
 }
@@ -172,7 +191,7 @@ func (j *Jobs) foundBefore(view *store.MirrorView, epoch string, listed map[stri
 		if !next.State.Ended() {
 			next.State, next.LastTransitionTime = record.JobVanished, record.At(now)
 		}
-		out = append(out, found{job: ref.Name, number: number, report: next})
+		out = append(out, found{name: record.JobName(r.Service, ref.Name, number), job: ref.Name, number: number, report: next})
 	}
 	return out
 }

@@ -179,6 +179,7 @@ func (s *Services) acknowledge(ctx context.Context, v *observation, d decision) 
 	if err := s.report(ctx, v, f); err != nil {
 		return err
 	}
+	s.deletions.Add(1)
 	s.session.FailPoints.Hit(failAfterDeleted)
 	// Said once: what carries the marks of this life from now on is a copy.
 	s.process.writes.change(v.name, func(n *recent) { n.erased = "" })

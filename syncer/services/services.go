@@ -109,10 +109,11 @@ type Services struct {
 	// decisions and writes hold service names. A goroutine that works on a name has
 	// claimed it.
 	decisions, writes *worker.Worker[string]
-	// writing says that a write is under way.
-	writing atomic.Bool
-	claims  *claims
-	retries workqueue.TypedRateLimiter[string]
+	// writing says that a write is under way, and deletions counts those that were acknowledged.
+	writing   atomic.Bool
+	deletions atomic.Int64
+	claims    *claims
+	retries   workqueue.TypedRateLimiter[string]
 	// stale paces those that were decided on what is no longer so.
 	stale workqueue.TypedRateLimiter[string]
 	// deadlines are when those of services were first seen.
@@ -191,6 +192,9 @@ func (s *Services) lookAgain(name string, at time.Time) {
 
 // Backlog is how long the writes that wait will take.
 func (s *Services) Backlog() time.Duration { return s.process.forecast.backlog(s.writes.Len()) }
+
+// Deletions counts the deletions that were acknowledged in this session.
+func (s *Services) Deletions() int64 { return s.deletions.Load() }
 
 // working calls do with a name that no other goroutine works on, and puts those that need a
 // write into the write queue. After an error a name is decided upon again, with growing

@@ -25,18 +25,25 @@ func (s *Status) ReportCluster(ctx context.Context, before, after *store.MirrorV
 	if err == nil {
 		fill, err = s.askCluster(ctx)
 	}
+	deletions := s.deletions
 	if list != nil && err == nil {
 		orphans := s.orphansOf(before, after, list)
 		s.orphanGauge.Set(float64(len(orphans)))
 		ask := fill
+		deletions = s.writes.Deletions()
+		// One that was found before and after a deletion is told anew, of a list that began after it.
+		again := s.deleting || deletions != s.deletions
 		// What the list is compared with is of the epoch before it, at the latest.
 		self := s.session.DesiredCluster(before)
 		fill = func(c *record.ObservedCluster) {
 			ask(c)
-			c.Orphans, c.OrphansAt = orphans, 0
-			if len(orphans) > 0 {
+			switch {
+			case len(orphans) == 0:
+				c.OrphansAt = 0
+			case again || c.OrphansAt == 0 || !slices.Equal(orphans, c.Orphans) || self != nil && c.Epoch != self.Word():
 				c.OrphansAt = before.Revision()
 			}
+			c.Orphans = orphans
 			// One that is gone has no Jobs, either.
 			c.Unlisted = slices.DeleteFunc(c.Unlisted, func(u record.Unlisted) bool { return list.Services[u.ServiceName] == nil })
 			if self != nil {
@@ -44,12 +51,16 @@ func (s *Status) ReportCluster(ctx context.Context, before, after *store.MirrorV
 			}
 		}
 	}
-	return errors.Join(err, s.writeCluster(ctx, fill))
+	written := s.writeCluster(ctx, fill)
+	if written == nil {
+		s.deleting, s.deletions = deletions != s.deletions, deletions
+	}
+	return errors.Join(err, written)
 }
 
 // writeCluster writes observed/cluster with what fill enters, and how the cluster stands.
 func (s *Status) writeCluster(ctx context.Context, fill func(*record.ObservedCluster)) error {
-	queue := int64(s.backlog()/time.Minute) * 60
+	queue := int64(s.writes.Backlog()/time.Minute) * 60
 	key, clusterKey := record.ObservedClusterKey(s.session.ID), record.DesiredClusterKey(s.session.ID)
 	_, err := s.session.Store.Update(ctx, store.Update{
 		Keys: []string{s.session.Lease.Key(), key, clusterKey},

@@ -40,16 +40,27 @@ type Kubernetes interface {
 	WatchCapacity(ctx context.Context, changed func()) error
 }
 
+// writes is what status asks of those who write to OSCAR.
+type writes interface {
+	// Backlog is how long the writes that wait for OSCAR will take.
+	Backlog() time.Duration
+	// Deletions counts the deletions that were acknowledged in this session.
+	Deletions() int64
+}
+
 // Status reports of the cluster as a whole, for one session.
 type Status struct {
-	cfg     Config
-	session *session.Session
-	answers *answers.Answers
-	oscar   nodeLister
-	kube    Kubernetes
-	// backlog is how long the writes that wait for OSCAR will take.
-	backlog     func() time.Duration
+	cfg         Config
+	session     *session.Session
+	answers     *answers.Answers
+	oscar       nodeLister
+	kube        Kubernetes
+	writes      writes
 	orphanGauge prometheus.Gauge
+	// deletions is the count of them when orphans were reported last, and deleting says that it had changed then;
+	// only ReportCluster uses them.
+	deletions int64
+	deleting  bool
 	// measured is closed when it was tried once to tell what the cluster has free.
 	measured chan struct{}
 	// denied are the rights in Kubernetes that were found to lack at deniedAt; only ReportCluster
@@ -61,8 +72,8 @@ type Status struct {
 }
 
 // New starts nothing.
-func New(now *session.Session, cfg Config, a *answers.Answers, o nodeLister, k Kubernetes, backlog func() time.Duration, orphans prometheus.Gauge) *Status {
-	return &Status{cfg: cfg, session: now, answers: a, oscar: o, kube: k, backlog: backlog, orphanGauge: orphans, measured: make(chan struct{})}
+func New(now *session.Session, cfg Config, a *answers.Answers, o nodeLister, k Kubernetes, w writes, orphans prometheus.Gauge) *Status {
+	return &Status{cfg: cfg, session: now, answers: a, oscar: o, kube: k, writes: w, deletions: -1, orphanGauge: orphans, measured: make(chan struct{})}
 }
 
 // Run probes OSCAR and measures what is free, until ctx ends.
