@@ -233,6 +233,9 @@ func (p *player) jobs() {
 		if lost || p.lost(cancelled) {
 			most++ // before the restore, and after it: a Job that was deleted leaves no trace
 		}
+		if p.sweptTooSoon(event(number)) {
+			most++
+		}
 		job := p.w.Job(id)
 		if job == nil && lost && starts <= most {
 			continue

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -94,7 +95,7 @@ func (p *player) local(ctx context.Context, l Local) {
 			p.objects.put(c, name, fmt.Sprintf("kept/%d", l.Number))
 		}
 	case localSweep:
-		sweep(c.Sim)
+		p.sweep(c.Sim)
 	}
 }
 
@@ -154,10 +155,23 @@ func changed(view oscarsim.ServiceView, change func(map[string]any)) string {
 }
 
 // sweep deletes the Jobs that have ended, as an operator does.
-func sweep(sim *oscarsim.Sim) {
+func (p *player) sweep(sim *oscarsim.Sim) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, j := range sim.Jobs(jobService) {
 		if j.Status == oscarsim.JobSucceeded || j.Status == oscarsim.JobFailed {
 			_ = sim.DeleteJob(jobService, j.Name) // it may have gone
+			p.swept[j.Event] = true
 		}
 	}
+}
+
+// sweptTooSoon says whether the Job of an event may be made again by a POST that comes late, of which nobody knows:
+// OSCAR refused it while the Job stood.
+func (p *player) sweptTooSoon(event string) bool {
+	late := slices.ContainsFunc(p.plan.Steps, func(s Step) bool {
+		f := s.Fault
+		return f != nil && f.What == oscarsim.FaultLate && (f.Op == oscarsim.OpJob || f.Op == oscarsim.OpAny)
+	})
+	return late && p.swept[event]
 }

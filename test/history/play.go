@@ -106,6 +106,8 @@ type player struct {
 	down map[string]bool
 	// registered are the uids of the registrations that were made anew, by cluster.
 	registered map[string]string
+	// swept are the events whose Jobs were deleted when they had ended.
+	swept map[string]bool
 }
 
 // plane is a control plane at an address of its own.
@@ -119,7 +121,7 @@ type plane struct {
 func newPlayer(t *testing.T, plan Plan) *player {
 	t.Helper()
 	shape := plan.Shape
-	p := &player{t: t, plan: plan, net: wire.New(plan.Seed), clocks: map[string]*world.Clock{}, down: map[string]bool{}, registered: map[string]string{}, canaries: newCanaries(), checking: make(chan struct{}, 1)}
+	p := &player{t: t, plan: plan, net: wire.New(plan.Seed), clocks: map[string]*world.Clock{}, down: map[string]bool{}, registered: map[string]string{}, swept: map[string]bool{}, canaries: newCanaries(), checking: make(chan struct{}, 1)}
 	p.net.AddRule("*", "*", wire.Rule{Delay: shape.Delay})
 	for i := range shape.ControlPlanes {
 		p.clocks[hostControlPlane(i)] = &world.Clock{}

@@ -189,7 +189,9 @@ func (t *trial) outlives(keep string, is func(*oscarsim.Sim) bool) error {
 func (t *trial) outlivesAlone() error {
 	t.cluster = t.player.w.Cluster(t.player.plan.Shape.guest())
 	t.sim = t.cluster.Sim
-	return errors.Join(t.home(t.name), t.removedUndeleted(), t.resolveAll("cluster"), t.phase(record.PhaseReady))
+	err := errors.Join(t.home(t.name), t.removedUndeleted(), t.resolveAll("cluster"), t.phase(record.PhaseReady))
+	_, deleted := t.api.DeleteService(t.ctx, t.name, client.DeleteOptions{ClusterID: t.cluster.ID, Wait: trialLate})
+	return errors.Join(err, deleted)
 }
 
 // removedUndeleted removes the guest by force while its OSCAR deletes nothing, and registers it again, until it has
