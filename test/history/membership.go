@@ -210,8 +210,9 @@ func (p *player) resolve(ctx context.Context, api *client.Client) (open []string
 	return p.endOtherLives(ctx, api)
 }
 
-// endOtherLives deletes, on its cluster, what is held and no difference that can be resolved: the service of
-// another life of a replica. That is a member that was removed and added again since the backup.
+// endOtherLives deletes, on its cluster, what a status asks a person to delete there. What is held and no difference
+// that can be resolved is the service of another life of a replica: of a member that was removed and added again since
+// the backup. A bucket that is not of the federation was kept of a member that a restore brings back.
 func (p *player) endOtherLives(ctx context.Context, api *client.Client) (open []string) {
 	list, err := api.Federations(ctx)
 	if err != nil {
@@ -222,11 +223,19 @@ func (p *player) endOtherLives(ctx context.Context, api *client.Client) (open []
 			continue // it tells why a creation has failed
 		}
 		for _, r := range f.Replicas {
-			if r.Status == nil || r.Status.Reason != string(record.ReasonAheadOfDesired) {
+			what := ""
+			switch {
+			case r.Status == nil:
+			case r.Status.Reason == string(record.ReasonAheadOfDesired):
+				what = "services"
+			case r.Status.Reason == string(record.ReasonForeignBucket) && !p.restore.at.IsZero():
+				what = "buckets" // which has the service's name
+			}
+			if what == "" {
 				continue
 			}
-			status, _, err := p.w.TryDirectly(ctx, http.MethodDelete, p.w.Cluster(r.ClusterID).URL+"/system/services/"+r.ServiceName, nil)
-			open = append(open, fmt.Sprintf("%s/%s is held and deleted on its cluster: %d %v", r.ClusterID, r.ServiceName, status, err))
+			status, _, err := p.w.TryDirectly(ctx, http.MethodDelete, p.w.Cluster(r.ClusterID).URL+"/system/"+what+"/"+r.ServiceName, nil)
+			open = append(open, fmt.Sprintf("%s/%s is %s, its %s are deleted there: %d %v", r.ClusterID, r.ServiceName, r.Status.Reason, what, status, err))
 		}
 	}
 	return open
