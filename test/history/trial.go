@@ -93,7 +93,7 @@ type suite struct {
 func suites() []suite {
 	return []suite{
 		{trials: trials()}, {trials: restoreTrials()}, {trials: guestTrials(), guests: 1}, {trials: endpointTrials()}, {trials: batchTrials()},
-		{trials: jobWayTrials()}, {trials: tokenTrials(), people: 1}, {trials: serviceTrials()}, {trials: foundTrials()},
+		{trials: jobWayTrials()}, {trials: tokenTrials(), people: 1}, {trials: serviceTrials()}, {trials: foundTrials()}, {trials: unclaimedTrials()},
 	}
 }
 

@@ -1,0 +1,108 @@
+package history
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// unclaimedTrials are those of an assignment that its syncer does not claim, since it is frozen.
+func unclaimedTrials() map[string]func(*trial) error {
+	return map[string]func(*trial) error{
+		"a job that its syncer has not claimed ends when it is cancelled":           (*trial).cancelUnclaimed,
+		"a job that its syncer has not claimed waits while its cluster is cordoned": (*trial).cordonUnclaimed,
+		"a job that its syncer has not claimed goes on without its member":          (*trial).removeUnclaimed,
+		"a job that its syncer has not claimed ends with its service":               (*trial).deleteUnclaimed,
+		"a job that its syncer has not claimed is assigned anew after a restore":    (*trial).restoreUnclaimed,
+		"a job that its syncer has claimed is assigned anew after a restore":        (*trial).restoreClaimed,
+	}
+}
+
+// unclaimed submits a job of a service of the trial that only the trial's cluster can take. Its syncer is frozen, and
+// something happens when the job is assigned; then all is well again.
+func (t *trial) unclaimed(happens func(id string) error) (id string, err error) {
+	if err := t.create(trialLate, nil); err != nil {
+		return "", err
+	}
+	back := t.only()
+	host := t.player.net.Host(t.cluster.Host())
+	host.Freeze()
+	id, err = t.send(t.name)
+	err = errors.Join(err, t.becomes(id, record.JobAssigned))
+	if err == nil {
+		err = happens(id)
+	}
+	host.Thaw()
+	back()
+	return id, err
+}
+
+// withdrawn waits until a job is taken back, and says why.
+func (t *trial) withdrawn(id string, reason record.JobReason) error {
+	return t.await(fmt.Sprintf("the job is taken back: %s", reason), func() bool {
+		j := t.player.w.Job(id)
+		return j != nil && slices.ContainsFunc(j.Past, func(a record.Attempt) bool { return a.Reason == reason })
+	})
+}
+
+// ranOnce waits until the job of the trial's event has run, and demands that it was started once.
+func (t *trial) ranOnce(id string) error {
+	err := t.await("the job has run", func() bool { return t.state(id) == record.JobSucceeded || t.state(id) == record.JobFailed })
+	if starts := t.player.w.Starts(t.name); starts != 1 {
+		err = errors.Join(err, fmt.Errorf("it was started %d times", starts))
+	}
+	return err
+}
+
+func (t *trial) cancelUnclaimed() error {
+	id, err := t.unclaimed(func(id string) error {
+		_, err := t.api.CancelJob(t.ctx, id)
+		return errors.Join(err, t.becomes(id, record.JobCancelled))
+	})
+	return errors.Join(err, t.becomes(id, record.JobCancelled))
+}
+
+func (t *trial) cordonUnclaimed() error {
+	id, err := t.unclaimed(func(id string) error {
+		return errors.Join(t.setCluster(record.ClusterCordoned), t.withdrawn(id, record.JobWithdrawn))
+	})
+	return errors.Join(err, t.setCluster(record.ClusterActive), t.ranOnce(id))
+}
+
+func (t *trial) removeUnclaimed() error {
+	id, err := t.unclaimed(func(id string) error {
+		_, err := t.api.RemoveReplicas(t.ctx, t.name, t.added(), client.ChangeOptions{Async: true})
+		return errors.Join(err, t.withdrawn(id, record.JobServiceGone))
+	})
+	return errors.Join(err, t.ranOnce(id))
+}
+
+func (t *trial) deleteUnclaimed() error {
+	id, err := t.unclaimed(func(id string) error {
+		_, err := t.api.DeleteService(t.ctx, t.name, client.DeleteOptions{})
+		return errors.Join(err, t.becomes(id, record.JobCancelled))
+	})
+	return errors.Join(err, t.becomes(id, record.JobCancelled))
+}
+
+func (t *trial) restoreUnclaimed() error {
+	defer t.decided()
+	id, err := t.unclaimed(func(string) error { return t.newHistory() })
+	return errors.Join(err, t.withdrawn(id, record.JobStoreRestored), t.ranOnce(id))
+}
+
+func (t *trial) restoreClaimed() error {
+	defer t.decided()
+	var restored error
+	id, back, err := t.claimed(func(string) {
+		host := t.player.net.Host(t.cluster.Host())
+		host.Freeze()
+		restored = t.newHistory()
+		host.Thaw()
+	})
+	back()
+	return errors.Join(err, restored, t.withdrawn(id, record.JobStoreRestored), t.runs(id))
+}
