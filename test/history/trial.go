@@ -41,6 +41,7 @@ func trials() map[string]func(*trial) error {
 		"a paused service is changed when the pause ends":                             (*trial).pause,
 		"a deletion while a change waits for votes ends both":                         (*trial).deleteInChange,
 		"a deletion with its data leaves no bucket of ours":                           (*trial).deleteData,
+		"a deletion with its data leaves no volume of ours":                           (*trial).deleteVolume,
 		"a job that is cancelled ends":                                                (*trial).cancel,
 		"a job that OSCAR refuses is parked, and runs when it is replayed after that": (*trial).park,
 		"a job that OSCAR refuses rests, beside a control plane with a wrong clock":   (*trial).pauses,

@@ -295,3 +295,28 @@ func (t *trial) deleteData() error {
 		return t.everywhere(func(sim *oscarsim.Sim) bool { _, has := sim.Bucket(t.name); return !has && t.gone(sim) })
 	})
 }
+
+// deleteVolume deletes a service with its data, whose volume OSCAR does not delete at first, and whose cluster is
+// paused then.
+func (t *trial) deleteVolume() error {
+	t.cluster = t.player.w.Cluster(t.player.users.clusters[0])
+	t.sim = t.cluster.Sim
+	s := t.alone(t.name, "first")
+	s.Volume = &oscar.Volume{Size: "1Gi", MountPath: "/data"}
+	_, err := t.api.CreateService(t.ctx, s, client.CreateOptions{Wait: trialLate})
+	there := func() bool { _, has := t.sim.Volume(oscar.OwnerAdmin, t.name); return has }
+	if err == nil && !there() {
+		err = errors.New("it has no volume")
+	}
+	err = errors.Join(err, t.fails(oscarsim.OpVolumeDelete))
+	_, deleted := t.api.DeleteService(t.ctx, t.name, client.DeleteOptions{Data: "delete"})
+	err = errors.Join(err, deleted, t.await("the service is gone", func() bool { return t.gone(t.sim) }))
+	<-time.After(trialSoon)
+	err = errors.Join(err, t.setCluster(record.ClusterPaused))
+	t.sim.ClearFaults()
+	<-time.After(trialSoon)
+	if !there() {
+		err = errors.Join(err, errors.New("its volume was deleted while the cluster was paused"))
+	}
+	return errors.Join(err, t.setCluster(record.ClusterActive), t.await("its volume is gone", func() bool { return !there() }))
+}
