@@ -142,14 +142,18 @@ func (l *forecast) begin(now time.Time) {
 	l.started = now
 }
 
-// end takes the write's duration into the average, if it ran its course.
-func (l *forecast) end(now time.Time, counts bool) {
+// end takes the write's duration into the average, if it was answered. One without an answer takes at least as long as
+// it was waited for, limit at most: that counts when it is longer than the others were.
+func (l *forecast) end(now time.Time, answered bool, limit time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	took := now.Sub(l.started)
+	if !answered {
+		took = min(took, limit)
+	}
 	l.started = time.Time{}
 	switch {
-	case !counts:
+	case !answered && took <= l.each():
 	case !l.measured:
 		l.perWrite, l.measured = took, true
 	default:

@@ -84,15 +84,15 @@ func TestLedger(t *testing.T) {
 
 	// A quick OSCAR makes the delay small.
 	l.begin(now)
-	l.end(now.Add(10*time.Millisecond), true)
+	l.end(now.Add(10*time.Millisecond), true, time.Minute)
 	if d := l.promise("d", 4, nil, now); d != 10*time.Millisecond {
 		t.Errorf("after a write of 10 ms it waits %v", d)
 	}
-	// A write that did not run its course counts for nothing.
+	// A write that was refused at once counts for nothing.
 	l.begin(now)
-	l.end(now.Add(time.Hour), false)
+	l.end(now.Add(time.Millisecond), false, time.Minute)
 	l.begin(now)
-	l.end(now.Add(110*time.Millisecond), true)
+	l.end(now.Add(110*time.Millisecond), true, time.Minute)
 	if got := l.each(); got != 40*time.Millisecond {
 		t.Errorf("average %v, want 40ms", got)
 	}
@@ -104,5 +104,20 @@ func TestLedger(t *testing.T) {
 	}
 	if d := l.backlog(2); d != 3*40*time.Millisecond {
 		t.Errorf("backlog %v, want three writes", d)
+	}
+}
+
+// An OSCAR that does not answer in time is no quick one: its queue grows as long as it is waited for.
+func TestAWriteWithoutAnAnswerTakesAsLongAsItWasWaitedFor(t *testing.T) {
+	l := newForecast()
+	l.begin(now)
+	l.end(now.Add(time.Hour), false, time.Minute) // our machine slept
+	if got := l.each(); got != time.Minute {
+		t.Errorf("after a write that was waited for in vain each takes %v", got)
+	}
+	l.begin(now)
+	l.end(now.Add(10*time.Second), true, time.Minute)
+	if got := l.each(); got != 45*time.Second {
+		t.Errorf("after one of 10 s each takes %v, want 45 s", got)
 	}
 }

@@ -25,7 +25,7 @@ func (s *Services) write(ctx context.Context, name string) (bool, error) {
 	s.writing.Store(true)
 	defer s.writing.Store(false)
 	s.process.forecast.begin(s.session.Now())
-	defer func() { s.process.forecast.end(s.session.Now(), measured) }()
+	defer func() { s.process.forecast.end(s.session.Now(), measured, s.cfg.WriteTimeout) }()
 	for range maxSteps {
 		if !s.session.Leads() {
 			return false, session.ErrNotLeading // without asking OSCAR in vain

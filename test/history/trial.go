@@ -86,6 +86,7 @@ const (
 // suite are trials that are made one after another, in one plan.
 type suite struct {
 	guests, people int
+	latency        time.Duration
 	trials         map[string]func(*trial) error
 }
 
@@ -95,13 +96,14 @@ func suites() []suite {
 	return []suite{
 		{trials: trials()}, {trials: restoreTrials()}, {trials: guestTrials(), guests: 1}, {trials: endpointTrials()}, {trials: batchTrials()},
 		{trials: jobWayTrials()}, {trials: tokenTrials(), people: 1}, {trials: serviceTrials()}, {trials: foundTrials()}, {trials: unclaimedTrials()},
+		{trials: slowTrials(), latency: time.Minute},
 	}
 }
 
 // AllTrials are plans that make every trial, and nothing else.
 func AllTrials() (out []Plan) {
 	for _, s := range suites() {
-		out = append(out, trialsOf(Shape{Clusters: 3, ControlPlanes: 2, Names: 1, Slots: 2, Delay: time.Millisecond, Guests: s.guests, People: s.people}, s.trials))
+		out = append(out, trialsOf(Shape{Clusters: 3, ControlPlanes: 2, Names: 1, Slots: 2, Delay: time.Millisecond, Latency: s.latency, Guests: s.guests, People: s.people}, s.trials))
 	}
 	return out
 }

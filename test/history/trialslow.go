@@ -1,0 +1,38 @@
+package history
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// slowTrials are those with OSCARs whose writes take longer than they are waited for.
+func slowTrials() map[string]func(*trial) error {
+	return map[string]func(*trial) error{
+		"a creation is refused on a cluster whose queue is too long": (*trial).longQueue,
+	}
+}
+
+// longestQueue is more than wait at such an OSCAR before another creation is refused.
+const longestQueue = 40
+
+// longQueue creates more services than an OSCAR makes in good time.
+func (t *trial) longQueue() error {
+	_, err := t.api.CreateService(t.ctx, t.alone(t.name, "first"), client.CreateOptions{Wait: trialLate})
+	for i := 0; err == nil; i++ {
+		if i == longestQueue {
+			return errors.New("none was refused")
+		}
+		one := t.named(fmt.Sprint("-", i))
+		if _, err = t.api.CreateService(t.ctx, t.alone(one.name, "first"), client.CreateOptions{Async: true}); err != nil {
+			return err
+		}
+		err = t.await("it is decided", func() bool { return one.wholePhase() != "" && one.wholePhase() != record.PhasePreparing })
+		if one.wholePhase() == record.PhaseAborted {
+			return err
+		}
+	}
+	return err
+}
