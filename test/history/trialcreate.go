@@ -21,6 +21,14 @@ func (t *trial) vote() error {
 	return refused(t.create(trialSoon, nil), v1.CodeUnavailable)
 }
 
+// voteAway asks for a vote while the syncer has reported that its OSCAR is away.
+func (t *trial) voteAway() error {
+	t.cluster.OscarDies()
+	defer t.cluster.OscarLives()
+	<-time.After(trialSoon)
+	return refused(t.create(trialSoon, nil), v1.CodeUnavailable)
+}
+
 func (t *trial) refusal() error {
 	if err := t.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.Fault500}); err != nil {
 		return err

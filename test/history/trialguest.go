@@ -19,6 +19,7 @@ func guestTrials() map[string]func(*trial) error {
 		"a cluster with coordinators is removed by force alone":               (*trial).removedHome,
 		"a cluster that is away is removed by force alone":                    (*trial).removedAway,
 		"a job of a cluster that is removed by force has vanished":            (*trial).removedWithJob,
+		"a cluster is removed when its jobs have ended":                       (*trial).removedAfterJob,
 		"a cluster that is removed keeps its services, when that is ordered":  (*trial).keptOnRemoval,
 		"a change that wants a cluster that is removed is refused":            (*trial).addedMeanwhile,
 		"a member that outlives its cluster's registration is kept":           func(t *trial) error { return t.outlives("cluster", t.stands) },
@@ -138,6 +139,24 @@ func (t *trial) removedWithJob() error {
 	t.cluster.Start()
 	t.full()()
 	return errors.Join(err, t.goesOn())
+}
+
+// removedAfterJob removes the guest while a job runs there whose service somebody has deleted.
+func (t *trial) removedAfterJob() error {
+	err := t.onGuest(nil)
+	for i := range t.player.plan.Shape.Clusters {
+		t.player.w.Cluster(clusterID(i)).Sim.SetNodes(oscarsim.Node{Name: "node", CPU: 1, Memory: 64 << 30})
+	}
+	<-time.After(trialSoon)
+	id, sent := t.send("one")
+	name, kept := keep(t.sim, t.name, "one")
+	err = errors.Join(err, sent, kept, t.becomes(id, record.JobRunning))
+	t.sim.RemoveService(t.name)
+	err = errors.Join(err, t.remove(client.RemoveClusterOptions{}))
+	<-time.After(trialSoon)
+	_ = t.sim.SetJobStatus(t.name, name, oscarsim.JobSucceeded) // it may have gone with its service
+	t.full()()
+	return errors.Join(err, t.goesOn(), t.await("the job has ended", func() bool { return t.state(id).Ended() }))
 }
 
 // keptOnRemoval removes the guest and keeps its services: one is stopped, and its OSCAR refuses changes for a while.

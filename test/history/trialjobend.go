@@ -128,3 +128,15 @@ func (t *trial) replayFailed() error {
 	_, resolved := t.api.ResolveJob(t.ctx, id, string(record.JobVanished))
 	return errors.Join(err, refused(resolved, v1.CodeFailedPrecondition))
 }
+
+// replayWithout deletes the service of a job that has failed: it cannot run again.
+func (t *trial) replayWithout() error {
+	_, err := t.api.CreateService(t.ctx, t.alone(t.name, "first"), client.CreateOptions{Wait: trialLate})
+	home := t.player.w.Cluster(t.player.users.clusters[0]).Sim
+	id, sent := t.send(t.name)
+	name, kept := keep(home, t.name, t.name)
+	err = errors.Join(err, sent, kept, home.SetJobStatus(t.name, name, oscarsim.JobFailed), t.becomes(id, record.JobFailed))
+	_, deleted := t.api.DeleteService(t.ctx, t.name, client.DeleteOptions{Wait: trialLate})
+	_, replayed := t.api.ReplayJob(t.ctx, id)
+	return errors.Join(err, deleted, refused(replayed, v1.CodeFailedPrecondition))
+}

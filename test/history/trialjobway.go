@@ -34,6 +34,7 @@ func jobWayTrials() map[string]func(*trial) error {
 		"a job that nobody takes is cancelled at once":                             (*trial).cancelQueued,
 		"a job of a cluster that is away can be given up":                          (*trial).giveUp,
 		"a job that has failed runs again when it is replayed":                     (*trial).replayFailed,
+		"a job that has failed does not run again without its service":             (*trial).replayWithout,
 	}
 }
 
