@@ -88,9 +88,16 @@ func (t *trial) deleteUnclaimed() error {
 	return errors.Join(err, t.becomes(id, record.JobCancelled))
 }
 
+// newHistoryElsewhere loses a change of another cluster: one of the trial's would have the job taken back.
+func (t *trial) newHistoryElsewhere() error {
+	other := *t
+	other.cluster = t.player.w.Cluster(t.player.users.clusters[0])
+	return other.newHistory()
+}
+
 func (t *trial) restoreUnclaimed() error {
 	defer t.decided()
-	id, err := t.unclaimed(func(string) error { return t.newHistory() })
+	id, err := t.unclaimed(func(string) error { return t.newHistoryElsewhere() })
 	return errors.Join(err, t.withdrawn(id, record.JobStoreRestored), t.ranOnce(id))
 }
 
@@ -100,7 +107,7 @@ func (t *trial) restoreClaimed() error {
 	id, back, err := t.claimed(func(string) {
 		host := t.player.net.Host(t.cluster.Host())
 		host.Freeze()
-		restored = t.newHistory()
+		restored = t.newHistoryElsewhere()
 		host.Thaw()
 	})
 	back()
