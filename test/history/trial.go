@@ -29,6 +29,7 @@ func trials() map[string]func(*trial) error {
 	return map[string]func(*trial) error{
 		"a creation without a vote is refused at its deadline":                        (*trial).vote,
 		"a creation whose OSCAR is away is refused at its deadline":                   (*trial).voteAway,
+		"a creation whose syncer has gone meanwhile is refused at its deadline":       (*trial).voteGone,
 		"a creation that OSCAR refuses is answered when nothing is left of it":        (*trial).refusal,
 		"a creation that an OSCAR does not answer is over soon after its deadline":    (*trial).silence,
 		"a creation whose syncer has gone is over soon after its deadline":            (*trial).lost,

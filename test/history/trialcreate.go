@@ -21,11 +21,24 @@ func (t *trial) vote() error {
 	return refused(t.create(trialSoon, nil), v1.CodeUnavailable)
 }
 
-// voteAway asks for a vote while the syncer has reported that its OSCAR is away.
+// almostAway is a little less than a cluster is given before it counts as away.
+const almostAway = 20 * time.Second
+
+// voteAway asks for a vote when the syncer is about to report that its OSCAR is away, and then of a cluster that is.
 func (t *trial) voteAway() error {
 	t.cluster.OscarDies()
 	defer t.cluster.OscarLives()
-	<-time.After(trialSoon)
+	<-time.After(almostAway)
+	first, again := t.create(trialSoon, nil), t.create(trialSoon, nil)
+	return errors.Join(refused(first, v1.CodeUnavailable), refused(again, v1.CodeUnavailable))
+}
+
+// voteGone asks for a vote when the session of the syncer is about to end.
+func (t *trial) voteGone() error {
+	host := t.player.net.Host(t.cluster.Host())
+	host.Freeze()
+	defer host.Thaw()
+	<-time.After(almostAway)
 	return refused(t.create(trialSoon, nil), v1.CodeUnavailable)
 }
 

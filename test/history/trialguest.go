@@ -20,6 +20,7 @@ func guestTrials() map[string]func(*trial) error {
 		"a cluster that is away is removed by force alone":                    (*trial).removedAway,
 		"a job of a cluster that is removed by force has vanished":            (*trial).removedWithJob,
 		"a cluster is removed when its jobs have ended":                       (*trial).removedAfterJob,
+		"a creation that is under way ends when its cluster is removed":       (*trial).removedApplying,
 		"a cluster that is removed keeps its services, when that is ordered":  (*trial).keptOnRemoval,
 		"a change that wants a cluster that is removed is refused":            (*trial).addedMeanwhile,
 		"a member that outlives its cluster's registration is kept":           func(t *trial) error { return t.outlives("cluster", t.stands) },
@@ -157,6 +158,19 @@ func (t *trial) removedAfterJob() error {
 	_ = t.sim.SetJobStatus(t.name, name, oscarsim.JobSucceeded) // it may have gone with its service
 	t.full()()
 	return errors.Join(err, t.goesOn(), t.await("the job has ended", func() bool { return t.state(id).Ended() }))
+}
+
+// removedApplying removes the guest while its OSCAR does not answer a creation.
+func (t *trial) removedApplying() error {
+	t.cluster = t.player.w.Cluster(t.player.plan.Shape.guest())
+	t.sim = t.cluster.Sim
+	err := t.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultHang})
+	s := t.service("first", func(f *oscar.Federation) { f.Members = append(f.Members, t.added()...) })
+	_, created := t.api.CreateService(t.ctx, s, client.CreateOptions{Async: true})
+	err = errors.Join(err, created, t.await("it is applied", func() bool { return t.wholePhase() == record.PhaseApplying }))
+	err = errors.Join(err, t.remove(client.RemoveClusterOptions{Force: true}))
+	t.sim.ClearFaults()
+	return errors.Join(err, t.goesOn(), t.await("the creation has ended", func() bool { return t.wholePhase().Result() }))
 }
 
 // keptOnRemoval removes the guest and keeps its services: one is stopped, and its OSCAR refuses changes for a while.

@@ -53,7 +53,10 @@ func (t *trial) changeStopped() error {
 	<-time.After(trialSoon)
 	t.sim.ClearFaults()
 	err = errors.Join(err, changed, t.is("second"), t.runsAs(true))
+	err = errors.Join(err, t.fails(oscarsim.OpStart))
 	t.changeStoredDirectly()
+	<-time.After(trialSoon)
+	t.sim.ClearFaults()
 	err = errors.Join(err, t.is("second"), t.runsAs(true))
 	return errors.Join(err, t.delete(), t.nowhere())
 }
