@@ -25,14 +25,16 @@ func (s *Status) ReportCluster(ctx context.Context, before, after *store.MirrorV
 	if err == nil {
 		fill, err = s.askCluster(ctx)
 	}
-	deletions := s.deletions
+	reported := func() {}
 	if list != nil && err == nil {
 		orphans := s.orphansOf(before, after, list)
 		s.orphanGauge.Set(float64(len(orphans)))
 		ask := fill
-		deletions = s.writes.Deletions()
 		// One that was found before and after a deletion is told anew, of a list that began after it.
-		again := s.deleting || deletions != s.deletions
+		deletions := s.writes.Deletions()
+		deleting := deletions != s.deletions
+		again := deleting || s.deleting
+		reported = func() { s.deletions, s.deleting = deletions, deleting }
 		// What the list is compared with is of the epoch before it, at the latest.
 		self := s.session.DesiredCluster(before)
 		fill = func(c *record.ObservedCluster) {
@@ -53,7 +55,7 @@ func (s *Status) ReportCluster(ctx context.Context, before, after *store.MirrorV
 	}
 	written := s.writeCluster(ctx, fill)
 	if written == nil {
-		s.deleting, s.deletions = deletions != s.deletions, deletions
+		reported()
 	}
 	return errors.Join(err, written)
 }
