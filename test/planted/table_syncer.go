@@ -106,9 +106,21 @@ func ofTheSyncer() []defect {
 		one(
 			"a paused service is changed",
 			"syncer/services/plan.go",
-			"case s.stopped || s.desired.Paused:\n\t\treturn decision{act: rest} // pending until the pause ends\n",
+			"case s.stopped || s.desired.Paused:\n\t\treturn s.waits()\n",
 			"",
 		).shows("a paused service is changed when the pause ends"),
+		one(
+			"what waits for the end of a pause is not compared after a restore",
+			"syncer/services/plan.go",
+			"if o := s.observed; o == nil && s.epoch == \"\" ||",
+			"if o := s.observed; o == nil || o.Phase != record.PhaseHeld ||",
+		).was("16cb489").shows("a change that waits for the end of a pause outlives a restore"),
+		one(
+			"a write without an answer takes no time",
+			"syncer/services/queue.go",
+			"case !answered && took <= l.each():",
+			"case !answered:",
+		).was("1009dfd").shows("a creation is refused on a cluster whose queue is too long"),
 		one(
 			"a vote counts for a later question, too",
 			"controlplane/view/replica.go",
