@@ -122,16 +122,22 @@ func (t *trial) removedAway() error {
 	return errors.Join(err, t.goesOn(), t.await("its service is gone", func() bool { return t.gone(t.sim) }))
 }
 
-// removedWithJob removes the guest while a job runs there, whose syncer goes away.
-func (t *trial) removedWithJob() error {
-	err := t.onGuest(nil)
+// runsOnGuest creates the service with a member on the guest, and submits a job that runs there until the trial ends it.
+func (t *trial) runsOnGuest() (id, name string, err error) {
+	err = t.onGuest(nil)
 	for i := range t.player.plan.Shape.Clusters {
 		t.player.w.Cluster(clusterID(i)).Sim.SetNodes(oscarsim.Node{Name: "node", CPU: 1, Memory: 64 << 30})
 	}
 	<-time.After(trialSoon)
 	id, sent := t.send("one")
 	name, kept := keep(t.sim, t.name, "one")
-	err = errors.Join(err, sent, kept, t.becomes(id, record.JobRunning), t.remove(client.RemoveClusterOptions{}))
+	return id, name, errors.Join(err, sent, kept, t.becomes(id, record.JobRunning))
+}
+
+// removedWithJob removes the guest while a job runs there, whose syncer goes away.
+func (t *trial) removedWithJob() error {
+	id, name, err := t.runsOnGuest()
+	err = errors.Join(err, t.remove(client.RemoveClusterOptions{}))
 	<-time.After(trialSoon)
 	t.cluster.Kill()
 	<-time.After(sessionOver)
@@ -144,14 +150,7 @@ func (t *trial) removedWithJob() error {
 
 // removedAfterJob removes the guest while a job runs there whose service somebody has deleted.
 func (t *trial) removedAfterJob() error {
-	err := t.onGuest(nil)
-	for i := range t.player.plan.Shape.Clusters {
-		t.player.w.Cluster(clusterID(i)).Sim.SetNodes(oscarsim.Node{Name: "node", CPU: 1, Memory: 64 << 30})
-	}
-	<-time.After(trialSoon)
-	id, sent := t.send("one")
-	name, kept := keep(t.sim, t.name, "one")
-	err = errors.Join(err, sent, kept, t.becomes(id, record.JobRunning))
+	id, name, err := t.runsOnGuest()
 	t.sim.RemoveService(t.name)
 	err = errors.Join(err, t.remove(client.RemoveClusterOptions{}))
 	<-time.After(trialSoon)
