@@ -104,7 +104,7 @@ func (j *Jobs) takeInventory(ctx context.Context, told told, final bool) error {
 			return err
 		}
 		for _, f := range news {
-			told.states[f.name] = f.report.State
+			told.states[record.JobName(name, f.job, f.number)] = f.report.State
 		}
 	}
 	if !final {
@@ -121,7 +121,6 @@ const halfMessage = "it is half-created: OSCAR lists it and cannot read it; what
 
 // found is a Job of our name.
 type found struct {
-	name   string
 	job    string
 	number int
 	report record.JobReport
@@ -156,7 +155,7 @@ func (j *Jobs) foundAmong(view *store.MirrorView, told told, service string, job
 		if at := jobs[name].Finished; !at.IsZero() {
 			r.EndedAt = new(record.At(at))
 		}
-		out = append(out, found{name: name, job: job, number: number, report: r})
+		out = append(out, found{job: job, number: number, report: r})
 	}
 	return out
 }
@@ -191,7 +190,7 @@ func (j *Jobs) foundBefore(view *store.MirrorView, epoch string, listed map[stri
 		if !next.State.Ended() {
 			next.State, next.LastTransitionTime = record.JobVanished, record.At(now)
 		}
-		out = append(out, found{name: record.JobName(r.Service, ref.Name, number), job: ref.Name, number: number, report: next})
+		out = append(out, found{job: ref.Name, number: number, report: next})
 	}
 	return out
 }

@@ -207,13 +207,13 @@ func (p *player) resolve(ctx context.Context, api *client.Client) (open []string
 	if len(open) > 0 {
 		return open
 	}
-	return p.endOtherLives(ctx, api)
+	return p.deleteAsTold(ctx, api)
 }
 
-// endOtherLives deletes, on its cluster, what a status asks a person to delete there. What is held and no difference
+// deleteAsTold deletes, on its cluster, what a status asks a person to delete there. What is held and no difference
 // that can be resolved is the service of another life of a replica: of a member that was removed and added again since
 // the backup. A bucket that is not of the federation was kept of a member that a restore brings back.
-func (p *player) endOtherLives(ctx context.Context, api *client.Client) (open []string) {
+func (p *player) deleteAsTold(ctx context.Context, api *client.Client) (open []string) {
 	list, err := api.Federations(ctx)
 	if err != nil {
 		return []string{err.Error()}

@@ -31,8 +31,19 @@ func (t *trial) longQueue() error {
 		}
 		err = t.await("it is decided", func() bool { return one.wholePhase() != "" && one.wholePhase() != record.PhasePreparing })
 		if one.wholePhase() == record.PhaseAborted {
-			return err
+			return errors.Join(err, one.refusedFor(record.ReasonQueueTooLong))
 		}
 	}
 	return err
+}
+
+// refusedFor demands why a creation on one cluster was refused.
+func (t *trial) refusedFor(reason record.Reason) error {
+	list, err := t.api.Federations(t.ctx)
+	for _, f := range list {
+		if r := f.Replicas[0]; r.ServiceName == t.name && r.Status != nil && r.Status.Reason == string(reason) {
+			return nil
+		}
+	}
+	return errors.Join(err, fmt.Errorf("it was not refused for %s", reason))
 }

@@ -30,7 +30,7 @@ func (t *trial) unclaimed(happens func(id string) error) (id string, err error) 
 	back := t.only()
 	host := t.player.net.Host(t.cluster.Host())
 	host.Freeze()
-	id, err = t.send(t.name)
+	id, err = t.send("the event of " + t.name)
 	err = errors.Join(err, t.becomes(id, record.JobAssigned))
 	if err == nil {
 		err = happens(id)
@@ -48,15 +48,6 @@ func (t *trial) withdrawn(id string, reason record.JobReason) error {
 	})
 }
 
-// ranOnce waits until the job of the trial's event has run, and demands that it was started once.
-func (t *trial) ranOnce(id string) error {
-	err := t.await("the job has run", func() bool { return t.state(id) == record.JobSucceeded || t.state(id) == record.JobFailed })
-	if starts := t.player.w.Starts(t.name); starts != 1 {
-		err = errors.Join(err, fmt.Errorf("it was started %d times", starts))
-	}
-	return err
-}
-
 func (t *trial) cancelUnclaimed() error {
 	id, err := t.unclaimed(func(id string) error {
 		_, err := t.api.CancelJob(t.ctx, id)
@@ -69,7 +60,7 @@ func (t *trial) cordonUnclaimed() error {
 	id, err := t.unclaimed(func(id string) error {
 		return errors.Join(t.setCluster(record.ClusterCordoned), t.withdrawn(id, record.JobWithdrawn))
 	})
-	return errors.Join(err, t.setCluster(record.ClusterActive), t.ranOnce(id))
+	return errors.Join(err, t.setCluster(record.ClusterActive), t.runs(id))
 }
 
 func (t *trial) removeUnclaimed() error {
@@ -77,7 +68,7 @@ func (t *trial) removeUnclaimed() error {
 		_, err := t.api.RemoveReplicas(t.ctx, t.name, t.added(), client.ChangeOptions{Async: true})
 		return errors.Join(err, t.withdrawn(id, record.JobServiceGone))
 	})
-	return errors.Join(err, t.ranOnce(id))
+	return errors.Join(err, t.runs(id))
 }
 
 func (t *trial) deleteUnclaimed() error {
@@ -98,7 +89,7 @@ func (t *trial) newHistoryElsewhere() error {
 func (t *trial) restoreUnclaimed() error {
 	defer t.decided()
 	id, err := t.unclaimed(func(string) error { return t.newHistoryElsewhere() })
-	return errors.Join(err, t.withdrawn(id, record.JobStoreRestored), t.ranOnce(id))
+	return errors.Join(err, t.withdrawn(id, record.JobStoreRestored), t.runs(id))
 }
 
 func (t *trial) restoreClaimed() error {
