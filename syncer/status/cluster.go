@@ -64,7 +64,7 @@ func (s *Status) ReportCluster(ctx context.Context, before, after *store.MirrorV
 func (s *Status) writeCluster(ctx context.Context, fill func(*record.ObservedCluster)) error {
 	queue := int64(s.writes.Backlog()/time.Minute) * 60
 	key, clusterKey := record.ObservedClusterKey(s.session.ID), record.DesiredClusterKey(s.session.ID)
-	_, err := s.session.Store.Update(ctx, store.Update{
+	update := store.Update{
 		Keys: []string{s.session.Lease.Key(), key, clusterKey},
 		Build: func(read store.View, tx *store.Txn) error {
 			self, err := s.session.Serves(read.KV(clusterKey))
@@ -85,7 +85,16 @@ func (s *Status) writeCluster(ctx context.Context, fill func(*record.ObservedClu
 			tx.Put(key, next)
 			return nil
 		},
-	})
+	}
+	// Only this session writes the report. Once the mirror knows its last one, a full compare reads
+	// nothing of etcd when nothing has changed. A mirror that is late is met by the next probe.
+	if known := s.session.Mirror.Snapshot(); known.Revision() >= s.reported.Load() {
+		update.From, update.Followed = known.Guess(key, clusterKey), true
+	}
+	result, err := s.session.Store.Update(ctx, update)
+	if err == nil && result.Written {
+		s.reported.Store(result.Revision)
+	}
 	s.session.LoseIfOver(err)
 	return err
 }

@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -61,6 +62,8 @@ type Status struct {
 	// only ReportCluster uses them.
 	deletions int64
 	deleting  bool
+	// reported is the revision of the last report of the cluster.
+	reported atomic.Int64
 	// measured is closed when it was tried once to tell what the cluster has free.
 	measured chan struct{}
 	// denied are the rights in Kubernetes that were found to lack at deniedAt; only ReportCluster
