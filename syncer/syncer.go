@@ -77,7 +77,7 @@ func New(cfg Config) (*Syncer, error) {
 }
 
 // watchInterval is after how long a silence of the watch progress is asked for: thousands of syncers ask one etcd.
-const watchInterval = 10 * time.Second
+const watchInterval = 15 * time.Second
 
 // newMirror mirrors the cluster's own keys, without what is large: specs and events are read
 // when they are needed. Questions are few, and so are access tokens, which are an hour old at

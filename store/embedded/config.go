@@ -91,7 +91,7 @@ const (
 	catchUpEntries = 500
 	// progressInterval is how often a quiet watch gets a response from the server unasked: sooner
 	// than a syncer would ask for one.
-	progressInterval = 8 * time.Second
+	progressInterval = 12 * time.Second
 	// defragThreshold in MiB: that much free space is given back at start.
 	defragThreshold = 200
 	featureGates    = "InitialCorruptCheck=true,CompactHashCheck=true,StopGRPCServiceOnDefrag=true"
