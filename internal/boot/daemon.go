@@ -9,6 +9,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
+
 	"github.com/oscarfed/oscarfed/internal/lograte"
 )
 
@@ -50,12 +52,21 @@ func daemon(ctx context.Context, name string, cfg Log, loaded error, stderr io.W
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	log := newLogger(cfg, stderr)
+	limitMemory(log)
 	if err := run(ctx, log); err != nil && !errors.Is(err, context.Canceled) {
 		log.Error("stopped", "error", err)
 		fmt.Fprintf(stderr, "%s: %v\n", name, err)
 		return exitFailed
 	}
 	return exitDone
+}
+
+// limitMemory makes the garbage collector work harder where the memory of the container or the unit
+// is limited, before the kernel ends the process. GOMEMLIMIT says it otherwise.
+func limitMemory(log *slog.Logger) {
+	if _, err := memlimit.Set(); err != nil {
+		log.Warn("the limit of memory is not known", "error", err)
+	}
 }
 
 func newLogger(cfg Log, w io.Writer) *slog.Logger {
