@@ -26,7 +26,7 @@ func newBench(ctx context.Context, o options) (_ *bench, err error) {
 	if w.server, err = newServer(ctx, o); err != nil {
 		return nil, err
 	}
-	if w.fleet, err = newRemote(); err != nil {
+	if w.fleet, err = newRemote(o.yields); err != nil {
 		return nil, errors.Join(err, w.server.stop())
 	}
 	if w.eyes, err = newObserver(ctx, w.endpoint()); err != nil {

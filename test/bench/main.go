@@ -27,6 +27,8 @@ type options struct {
 	// process of this program, which can look inside.
 	profiles string
 	inside   bool
+	// yields says that the fleet leaves the CPU to the control plane.
+	yields bool
 	// size scales the numbers of clusters and replicas, and rounds those of rounds,
 	// for a quick look.
 	size, rounds float64

@@ -122,12 +122,19 @@ type remote struct {
 	in  io.Closer
 }
 
-func newRemote() (*remote, error) {
+// newRemote starts the process. It yields, or not, to the control plane: elsewhere syncers and OSCARs are on
+// machines of their own.
+func newRemote(yields bool) (*remote, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, fleetCommand)
+	command := []string{self, fleetCommand}
+	if yields {
+		command = append([]string{"nice", "-n", "10"}, command...)
+	}
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Env = append(os.Environ(), "GOGC=200") // elsewhere each has a small heap
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

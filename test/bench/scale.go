@@ -35,6 +35,7 @@ func large(ctx context.Context, o options, out *report) error {
 // crowd fills clusters with federations, and measures what that takes, a cold start over them, and
 // the return of all syncers at once.
 func crowd(ctx context.Context, o options, out *report, clusters, atOnce int, all []placed) (err error) {
+	o.yields = true
 	w, err := newBench(ctx, o)
 	if err != nil {
 		return err
@@ -57,8 +58,9 @@ func crowd(ctx context.Context, o options, out *report, clusters, atOnce int, al
 	}); err != nil {
 		return err
 	}
-	// The last creations are still reported on, and every minute syncers compare.
-	if _, err := w.eyes.settled(ctx, 10*time.Second); err != nil {
+	// The last creations are still reported on: what they change of the reports of whole clusters at
+	// the next full compare, which is within a minute.
+	if _, err := w.eyes.settled(ctx, 65*time.Second); err != nil {
 		return err
 	}
 	var full idled
