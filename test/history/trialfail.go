@@ -2,8 +2,10 @@ package history
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
@@ -31,6 +33,8 @@ func serviceTrials() map[string]func(*trial) error {
 		"a creation whose OSCAR goes away is over soon after its deadline":          (*trial).oscarGoes,
 		"a service of another life is left alone":                                   (*trial).otherLife,
 		"a service in the place of a creation is left alone":                        (*trial).placeTaken,
+		"a service in the place of ours is left alone":                              (*trial).replacedByForeign,
+		"a service that somebody makes again with our annotations is left alone":    (*trial).copied,
 		"a stopped service is changed, and is stopped after that":                   (*trial).changeStopped,
 		"a service that somebody starts is stopped again":                           (*trial).startedDirectly,
 		"a service is stopped when its OSCAR does so, and when its pause ends":      (*trial).stopFails,
@@ -251,6 +255,44 @@ func (t *trial) otherLife() error {
 	}
 	t.sim.RemoveService(t.name)
 	return errors.Join(err, t.nowhere())
+}
+
+// copied has somebody delete the service and make it again with our annotations.
+func (t *trial) copied() error {
+	return t.replaced(record.ReasonMarkLost, func(was oscarsim.ServiceView) (string, error) {
+		var fields map[string]any
+		if err := json.Unmarshal(was.JSON, &fields); err != nil {
+			return "", err
+		}
+		fields["token"] = strings.Repeat("a", len(was.Token))
+		body, err := json.Marshal(fields)
+		return string(body), err
+	})
+}
+
+// replacedByForeign has somebody put another service into its place.
+func (t *trial) replacedByForeign() error {
+	return t.replaced(record.ReasonNameTaken, func(oscarsim.ServiceView) (string, error) { return foreignDefinition(t.name, t.number), nil })
+}
+
+// replaced puts another service into the place of ours, which is made again once that is gone.
+func (t *trial) replaced(reason record.Reason, other func(was oscarsim.ServiceView) (string, error)) error {
+	err := t.create(trialLate, nil)
+	was, _ := t.sim.Service(t.name)
+	body, made := other(was)
+	t.sim.RemoveService(t.name)
+	err = errors.Join(err, made, t.sim.PutService(body))
+	before := lookAt(t.sim, t.name)
+	err = errors.Join(err, t.phase(record.PhaseHeld))
+	if now := t.reason(); now != reason {
+		err = errors.Join(err, fmt.Errorf("it is held for %s", now))
+	}
+	<-time.After(trialLate)
+	if after := lookAt(t.sim, t.name); !after.Stands || string(after.Service.JSON) != string(before.Service.JSON) {
+		err = errors.Join(err, errors.New("somebody's service was touched"))
+	}
+	t.sim.RemoveService(t.name)
+	return errors.Join(err, t.phase(record.PhaseReady), t.is("first"))
 }
 
 // placeTaken makes somebody's service between the vote for a creation and the creation.

@@ -3,6 +3,7 @@ package history
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
@@ -20,6 +21,8 @@ func guestTrials() map[string]func(*trial) error {
 		"a cluster that is away is removed by force alone":                    (*trial).removedAway,
 		"a job of a cluster that is removed by force has vanished":            (*trial).removedWithJob,
 		"a cluster is removed when its jobs have ended":                       (*trial).removedAfterJob,
+		"a job that waits on a cluster that is removed by force goes on":      (*trial).removedUnclaimed,
+		"a cluster is removed when the tokens that it holds are revoked":      (*trial).removedWithToken,
 		"a creation that is under way ends when its cluster is removed":       (*trial).removedApplying,
 		"a cluster that is removed keeps its services, when that is ordered":  (*trial).keptOnRemoval,
 		"a change that wants a cluster that is removed is refused":            (*trial).addedMeanwhile,
@@ -125,13 +128,19 @@ func (t *trial) removedAway() error {
 // runsOnGuest creates the service with a member on the guest, and submits a job that runs there until the trial ends it.
 func (t *trial) runsOnGuest() (id, name string, err error) {
 	err = t.onGuest(nil)
-	for i := range t.player.plan.Shape.Clusters {
-		t.player.w.Cluster(clusterID(i)).Sim.SetNodes(oscarsim.Node{Name: "node", CPU: 1, Memory: 64 << 30})
-	}
-	<-time.After(trialSoon)
+	t.roomOnGuest()
 	id, sent := t.send("one")
 	name, kept := keep(t.sim, t.name, "one")
 	return id, name, errors.Join(err, sent, kept, t.becomes(id, record.JobRunning))
+}
+
+// roomOnGuest leaves room for jobs on the guest only.
+func (t *trial) roomOnGuest() (mend func()) {
+	for i := range t.player.plan.Shape.Clusters {
+		t.player.w.Cluster(clusterID(i)).Sim.SetNodes(oscarsim.Node{Name: "node", CPU: 1, Memory: 64 << 30})
+	}
+	<-time.After(trialSoon) // until it is reported
+	return func() { t.full()() }
 }
 
 // removedWithJob removes the guest while a job runs there, whose syncer goes away.
@@ -145,6 +154,41 @@ func (t *trial) removedWithJob() error {
 	err = errors.Join(err, t.sim.SetJobStatus(t.name, name, oscarsim.JobSucceeded))
 	t.cluster.Start()
 	t.full()()
+	return errors.Join(err, t.goesOn())
+}
+
+// removedUnclaimed removes the guest, whose syncer is frozen, when a job is assigned to it.
+func (t *trial) removedUnclaimed() error {
+	err := t.onGuest(nil)
+	mend := t.roomOnGuest()
+	host := t.player.net.Host(t.cluster.Host())
+	host.Freeze()
+	id, sent := t.send("the event of " + t.name)
+	err = errors.Join(err, sent, t.becomes(id, record.JobAssigned), t.remove(client.RemoveClusterOptions{Force: true}), t.withdrawn(id, record.JobWithdrawn))
+	mend()
+	err = errors.Join(err, t.runs(id))
+	host.Thaw()
+	return errors.Join(err, t.goesOn())
+}
+
+// removedWithToken removes the guest, which holds a refresh token that is to be revoked, while the issuer is away and
+// then its syncer, too.
+func (t *trial) removedWithToken() error {
+	t.cluster = t.player.w.Cluster(t.player.plan.Shape.guest())
+	t.player.renew(t.owner(), tokenLife)
+	api := t.player.api(t.owner())
+	s := t.player.users.definition(t.name, t.cluster.ID, Free{Op: freeCreate, Topology: "star", Members: 1})
+	s.Visibility = oscar.VisibilityPrivate
+	s.Environment.Secrets[oscar.RefreshTokenKey] = t.refreshed()
+	_, err := api.CreateService(t.ctx, s, client.CreateOptions{Wait: trialLate})
+	t.player.people.issuer.Answer(http.StatusServiceUnavailable)
+	_, deleted := api.DeleteService(t.ctx, t.name, client.DeleteOptions{ClusterID: t.cluster.ID, Wait: trialSoon})
+	err = errors.Join(err, deleted, t.remove(client.RemoveClusterOptions{}))
+	<-time.After(trialSoon)
+	t.cluster.Kill()
+	<-time.After(sessionOver)
+	t.cluster.Start()
+	t.player.people.issuer.Answer(0)
 	return errors.Join(err, t.goesOn())
 }
 

@@ -26,6 +26,7 @@ func jobWayTrials() map[string]func(*trial) error {
 		"a job that OSCAR never answers is uncertain until a person decides":       (*trial).resolveDoubt,
 		"a job that OSCAR never answers, and that is cancelled, ends":              (*trial).cancelDoubt,
 		"a job that OSCAR never answers, and whose cluster is paused, ends":        (*trial).pauseDoubt,
+		"a job that OSCAR never answers, and whose syncer dies, ends":              (*trial).dieInDoubt,
 		"a job is what the first list shows of it, however late":                   (*trial).seenFirst,
 		"a job that somebody deletes has vanished":                                 (*trial).jobDeleted,
 		"a job that is cancelled is deleted again, while its OSCAR does not do so": (*trial).cancelAgain,
@@ -251,6 +252,15 @@ func (t *trial) pauseDoubt() error {
 	<-time.After(trialSoon / 4)
 	err = errors.Join(err, t.setCluster(record.ClusterPaused), t.becomes(id, record.JobVanished), t.started(0))
 	return errors.Join(err, t.setCluster(record.ClusterActive))
+}
+
+// dieInDoubt ends the syncer while it waits for the answer.
+func (t *trial) dieInDoubt() error {
+	id, back, err := t.doubt()
+	defer back()
+	t.cluster.Kill()
+	t.cluster.Start()
+	return errors.Join(err, t.whenTold(id, record.JobUncertain), t.becomes(id, record.JobVanished), t.started(0))
 }
 
 // seenFirst hides the lists of Jobs until a Job is what it is to be seen as first.

@@ -2,24 +2,31 @@ package history
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
 )
 
 // tokenTrials are those of services that their cluster has to make again when the access token of their owner is
 // over.
 func tokenTrials() map[string]func(*trial) error {
 	return map[string]func(*trial) error{
-		"a service whose owner's token is over is made again with one of its holder": (*trial).tokenExchanged,
-		"a service whose owner's refresh token is revoked waits for another one":     (*trial).tokenLost,
-		"a service whose owner has given no refresh token waits for him":             (*trial).tokenNone,
-		"a service waits for the holder of its owner's refresh token":                (*trial).tokenHolderAway,
-		"a service waits for the issuer of its owner's tokens":                       (*trial).tokenIssuerAway,
-		"a member that waits for its owner's token is removed":                       (*trial).tokenUnwanted,
-		"a service that waits for its owner's token is deleted":                      (*trial).tokenDeleted,
+		"a service whose owner's token is over is made again with one of its holder":   (*trial).tokenExchanged,
+		"a service whose owner's refresh token is revoked waits for another one":       (*trial).tokenLost,
+		"a service whose owner has given no refresh token waits for him":               (*trial).tokenNone,
+		"a service that somebody changes is repaired with another token of its owner":  (*trial).tokenDrift,
+		"a change that waits for longer than its token lasts is made with another one": (*trial).tokenPaused,
+		"a service waits for the holder of its owner's refresh token":                  (*trial).tokenHolderAway,
+		"a service waits for the issuer of its owner's tokens":                         (*trial).tokenIssuerAway,
+		"a member that waits for its owner's token is removed":                         (*trial).tokenUnwanted,
+		"a service that waits for its owner's token is deleted":                        (*trial).tokenDeleted,
+		"a token that its member does not use any more is not kept":                    (*trial).tokenUnused,
+		"a member whose syncer has gone with a token that is over gets another one":    (*trial).tokenOverThere,
 	}
 }
 
@@ -91,10 +98,40 @@ func (t *trial) tokenLost() error {
 }
 
 func (t *trial) tokenNone() error {
-	err := errors.Join(t.owned(""), t.vanishes())
-	second := t.service("second", func(f *oscar.Federation) { f.Topology = oscar.TopologyNone })
-	_, changed := t.player.api(t.owner()).ChangeService(t.ctx, second, client.ChangeOptions{Async: true})
-	return errors.Join(err, changed, t.again())
+	return errors.Join(t.owned(""), t.vanishes(), t.changedByOwner("second"), t.again())
+}
+
+// changedByOwner asks for a change, which brings an access token of the owner.
+func (t *trial) changedByOwner(script string) error {
+	s := t.service(script, func(f *oscar.Federation) { f.Topology = oscar.TopologyNone })
+	s.Visibility = oscar.VisibilityPrivate
+	_, err := t.player.api(t.owner()).ChangeService(t.ctx, s, client.ChangeOptions{Async: true})
+	return err
+}
+
+// waitsForToken demands that the replica on the trial's cluster waits for a token of the owner.
+func (t *trial) waitsForToken(phase record.Phase) error {
+	err := t.phase(phase)
+	if reason := t.reason(); reason != record.ReasonNeedsUserToken {
+		err = errors.Join(err, fmt.Errorf("it waits for %s", reason))
+	}
+	return err
+}
+
+func (t *trial) tokenDrift() error {
+	return errors.Join(t.owned(""), t.changeDirectly(), t.waitsForToken(record.PhaseDrifted), t.changedByOwner("second"), t.is("second"))
+}
+
+// tokenPaused pauses the service while it is changed, until the token of the change is over.
+func (t *trial) tokenPaused() error {
+	err := t.owned("")
+	_, paused := t.api.Pause(t.ctx, t.name, "", true)
+	t.player.renew(t.owner(), tokenOver)
+	err = errors.Join(err, paused, t.changedByOwner("second"))
+	<-time.After(past)
+	t.player.renew(t.owner(), tokenLife)
+	_, resumed := t.api.Pause(t.ctx, t.name, "", false)
+	return errors.Join(err, resumed, t.waitsForToken(record.PhaseFailed), t.changedByOwner("third"), t.is("third"))
 }
 
 // holderAway ends the syncer of the holder, which is the coordinator's, while the service vanishes elsewhere.
@@ -136,5 +173,41 @@ func (t *trial) tokenIssuerAway() error {
 	t.player.people.issuer.Answer(http.StatusServiceUnavailable)
 	err = errors.Join(err, t.vanishes())
 	t.player.people.issuer.Answer(0)
+	return errors.Join(err, t.again())
+}
+
+// left has the syncer of the trial's cluster go with a token of the owner's holder, which is not over yet.
+func (t *trial) left() (back func(), err error) {
+	err = t.owned(t.refreshed())
+	t.sim.RemoveService(t.name)
+	err = errors.Join(err, t.again())
+	t.cluster.Kill()
+	return func() { t.cluster.Start() }, err
+}
+
+// tokenUnused demands that the token is not in the store when it is over.
+func (t *trial) tokenUnused() error {
+	back, err := t.left()
+	defer back()
+	f, found := t.federation()
+	if err = errors.Join(err, found); err != nil {
+		return err
+	}
+	key := record.GrantKey(t.cluster.ID, f.UID)
+	if _, granted := t.player.w.Store.Get(t.ctx, key); granted != nil {
+		return fmt.Errorf("it was made with another token: %w", granted)
+	}
+	return t.await("the token is gone", func() bool {
+		_, err := t.player.w.Store.Get(t.ctx, key)
+		return errors.Is(err, store.ErrNotFound)
+	})
+}
+
+// tokenOverThere starts the syncer again when the token is over.
+func (t *trial) tokenOverThere() error {
+	back, err := t.left()
+	<-time.After(grantOver)
+	t.sim.RemoveService(t.name)
+	back()
 	return errors.Join(err, t.again())
 }

@@ -16,6 +16,7 @@ func unclaimedTrials() map[string]func(*trial) error {
 		"a job that its syncer has not claimed waits while its cluster is cordoned": (*trial).cordonUnclaimed,
 		"a job that its syncer has not claimed goes on without its member":          (*trial).removeUnclaimed,
 		"a job that its syncer has not claimed ends with its service":               (*trial).deleteUnclaimed,
+		"a job that its syncer has not claimed runs beside a change of its service": (*trial).changeUnclaimed,
 		"a job that its syncer has not claimed is assigned anew after a restore":    (*trial).restoreUnclaimed,
 		"a job that its syncer has claimed is assigned anew after a restore":        (*trial).restoreClaimed,
 	}
@@ -77,6 +78,11 @@ func (t *trial) deleteUnclaimed() error {
 		return errors.Join(err, t.becomes(id, record.JobCancelled))
 	})
 	return errors.Join(err, t.becomes(id, record.JobCancelled))
+}
+
+func (t *trial) changeUnclaimed() error {
+	id, err := t.unclaimed(func(string) error { return t.change("second") })
+	return errors.Join(err, t.runs(id))
 }
 
 // newHistoryElsewhere loses a change of another cluster: one of the trial's would have the job taken back.
