@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/decide"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
-	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/controlplane/tokens"
 	"github.com/oscarfed/oscarfed/controlplane/view"
@@ -40,7 +40,7 @@ func (c *Controller) tryChange(ctx context.Context, id Change, p view.MemberRef,
 		}
 		defer release()
 	}
-	if err := c.deliver(ctx, id.Caller, d); err != nil {
+	if err := c.deliver(ctx, id, d); err != nil {
 		return attempt{}, err
 	}
 	if !d.Differs {
@@ -56,10 +56,10 @@ func (c *Controller) tryChange(ctx context.Context, id Change, p view.MemberRef,
 }
 
 // deliver sends the owner's access token to the clusters that his change concerns: all of them
-// or, when it changes nothing, those that have something to make. It needs no transaction with
-// the change: the owner may always give it.
-func (c *Controller) deliver(ctx context.Context, caller identity.Caller, d *ChangeDraft) error {
-	b := tokens.AccessTokenOf(caller, d.Sit.Fed.Owner)
+// or, when it changes nothing, those that have something to make; and those whose volume goes. It
+// needs no transaction with the change: the owner may always give it.
+func (c *Controller) deliver(ctx context.Context, id Change, d *ChangeDraft) error {
+	b := tokens.AccessTokenOf(id.Caller, d.Sit.Fed.Owner)
 	if len(d.Added) > 0 {
 		if err := b.CheckLife(d.Sit.Now, c.limits.PrepareDeadline+tokens.Margin); err != nil {
 			return err
@@ -69,10 +69,18 @@ func (c *Controller) deliver(ctx context.Context, caller identity.Caller, d *Cha
 	if d.Differs {
 		to = tokens.ClustersOf(d.Next.Members)
 	}
-	if !b.Usable(d.Sit.Now) || len(to) == 0 {
+	if id.data != "" {
+		to = append(to, tokens.ClustersWithVolume(d.Sit)...)
+	}
+	return c.stageAccess(ctx, b, &d.Next, d.Sit.Now, to)
+}
+
+// stageAccess sends an access token that is still good to clusters of a federation.
+func (c *Controller) stageAccess(ctx context.Context, b *tokens.AccessToken, f *record.Federation, now time.Time, to []string) error {
+	if !b.Usable(now) || len(to) == 0 {
 		return nil
 	}
-	access, err := c.tokens.SealAccess(b, &d.Next, to)
+	access, err := c.tokens.SealAccess(b, f, to)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/request"
+	"github.com/oscarfed/oscarfed/controlplane/tokens"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -209,6 +210,11 @@ func (c *Controller) writeDelete(ctx context.Context, caller identity.Caller, ui
 	}
 	if s.Fed.Phase == record.PhaseDeleting && len(d.Put) == 0 && q.Hash == "" {
 		return nil
+	}
+	if opts.Data != "" {
+		if err := c.stageAccess(ctx, tokens.AccessTokenOf(caller, s.Fed.Owner), &s.Fed, s.Now, tokens.ClustersWithVolume(s)); err != nil {
+			return err
+		}
 	}
 	d.Fed.RequestID, d.Fed.By = opts.RequestID, caller.Subject
 	all.decide(func(sits []view.Situation) []decide.Decision { return decide.EndBatch(sits, own, d) })

@@ -131,7 +131,9 @@ func putDecision(n decide.Decision, s view.Situation, tx *store.Txn) error {
 		tx.Touch(key)
 		if over(n.Fed.Phase) {
 			tx.Delete(record.SecretsKey(old.UID, old.Generation))
-			tokens.Drop(&old, tx)
+			if n.Fed.Phase != record.PhaseDeleting || !takesData(n, s) {
+				tokens.Drop(&old, tx)
+			}
 		}
 	}
 	for _, key := range n.Drop {
@@ -163,6 +165,13 @@ func putDecision(n decide.Decision, s view.Situation, tx *store.Txn) error {
 		request.Note(tx, s.Now, *e)
 	}
 	return nil
+}
+
+// takesData says whether data go with a deletion: volumes go with their owner's token.
+func takesData(n decide.Decision, s view.Situation) bool {
+	ordered := func(d *record.Desired) bool { return d != nil && d.Data != "" }
+	return slices.ContainsFunc(n.Put, func(p gate.Placed) bool { return ordered(p.Rec) }) ||
+		slices.ContainsFunc(s.Replicas, func(r view.ReplicaState) bool { return ordered(r.Desired) })
 }
 
 // leaveCluster renders a federation without its members on a cluster. The returned decision is

@@ -119,6 +119,18 @@ func ClustersWanting(s view.Situation) []string {
 	return out
 }
 
+// ClustersWithVolume lists the clusters with a replica whose volume may be deleted: that takes
+// its owner's token.
+func ClustersWithVolume(s view.Situation) []string {
+	var out []string
+	for _, r := range slices.Concat(s.Replicas, s.Leaving) {
+		if r.Observed != nil && r.Observed.Volume != nil && r.Observed.Volume.Deletable {
+			out = append(out, r.At.ClusterID)
+		}
+	}
+	return out
+}
+
 // Drop deletes the access tokens of a federation that has nothing more to make. The
 // administrator's federations have none.
 func Drop(f *record.Federation, tx *store.Txn) {

@@ -25,6 +25,7 @@ func tokenTrials() map[string]func(*trial) error {
 		"a service waits for the issuer of its owner's tokens":                         (*trial).tokenIssuerAway,
 		"a member that waits for its owner's token is removed":                         (*trial).tokenUnwanted,
 		"a service that waits for its owner's token is deleted":                        (*trial).tokenDeleted,
+		"a volume is deleted with another token of its owner":                          (*trial).tokenVolume,
 		"a token that its member does not use any more is not kept":                    (*trial).tokenUnused,
 		"a member whose syncer has gone with a token that is over gets another one":    (*trial).tokenOverThere,
 	}
@@ -166,6 +167,25 @@ func (t *trial) tokenDeleted() error {
 	_, deleted := t.player.api(t.owner()).DeleteService(t.ctx, t.name, client.DeleteOptions{})
 	back()
 	return errors.Join(err, deleted, t.nowhere())
+}
+
+// tokenVolume deletes a service with its volume when the token that they were made with is over.
+func (t *trial) tokenVolume() error {
+	t.cluster = t.player.w.Cluster(t.player.users.clusters[0])
+	t.sim = t.cluster.Sim
+	t.player.renew(t.owner(), tokenOver)
+	s := t.alone(t.name, "first")
+	s.Visibility, s.Volume = oscar.VisibilityPrivate, &oscar.Volume{Size: "1Gi", MountPath: "/data"}
+	s.Environment.Secrets[oscar.RefreshTokenKey] = t.refreshed()
+	_, err := t.player.api(t.owner()).CreateService(t.ctx, s, client.CreateOptions{Wait: trialLate})
+	there := func() bool { _, has := t.sim.Volume(personSubject(t.owner().number), t.name); return has }
+	if !there() {
+		err = errors.Join(err, errors.New("it has no volume"))
+	}
+	<-time.After(past)
+	t.player.renew(t.owner(), tokenLife)
+	_, deleted := t.player.api(t.owner()).DeleteService(t.ctx, t.name, client.DeleteOptions{Data: "delete"})
+	return errors.Join(err, deleted, t.await("both are gone", func() bool { return t.gone(t.sim) && !there() }))
 }
 
 func (t *trial) tokenIssuerAway() error {

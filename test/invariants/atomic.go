@@ -82,10 +82,13 @@ func (c *checker) submittedIsKept(f *record.Federation, generation int64, secret
 	}
 }
 
-// noAccess: the transaction that ends a federation takes its owner's tokens away. A
-// request of his that crosses it may still bring one, which expires.
+// noAccess: the transaction that ends a federation takes its owner's tokens away, unless his data
+// go with it. A request of his that crosses it may still bring one, which expires.
 func (c *checker) noAccess(f *record.Federation, m record.Member) {
 	key := record.TokensKey(m.ClusterID, f.UID)
+	if d := as[record.Desired](c.now(record.DesiredServiceKey(m.ClusterID, m.ServiceName))); f.Phase == record.PhaseDeleting && d != nil && d.Data != "" {
+		return
+	}
 	if !mustExist(f.Phase) && c.changed[record.FederationKey(f.UID)] != nil && c.now(key) != nil {
 		c.violatef(RuleSecrets, key, "the owner's access token is kept although federation %s is %s", f.UID, f.Phase)
 	}
