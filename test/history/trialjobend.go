@@ -57,6 +57,26 @@ func (t *trial) cancelAgain() error {
 	return errors.Join(err, twice)
 }
 
+// cancelSuspended cancels a job that no list has shown running.
+func (t *trial) cancelSuspended() error {
+	defer t.only()()
+	if err := t.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpLogs, Fault: oscarsim.Fault500}); err != nil {
+		return err
+	}
+	id, err := t.submit()
+	err = errors.Join(err, t.whenTold(id, record.JobSubmitted))
+	name := t.atOSCAR()
+	err = errors.Join(err, t.sim.SetJobStatus(jobService, name, oscarsim.JobSuspended))
+	t.sim.ClearFaults()
+	<-time.After(trialSoon)
+	_, cancelled := t.api.CancelJob(t.ctx, id)
+	err = errors.Join(err, cancelled, t.becomes(id, record.JobCancelled))
+	if t.atOSCAR() != "" {
+		err = errors.Join(err, errors.New("its Job stands"))
+	}
+	return err
+}
+
 func (t *trial) cancelPaused() error {
 	defer t.only()()
 	id, _, err := t.standsAt()

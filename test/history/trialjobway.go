@@ -31,6 +31,7 @@ func jobWayTrials() map[string]func(*trial) error {
 		"a job that somebody deletes has vanished":                                 (*trial).jobDeleted,
 		"a job that is cancelled is deleted again, while its OSCAR does not do so": (*trial).cancelAgain,
 		"a job that is cancelled while its cluster is paused ends after that":      (*trial).cancelPaused,
+		"a job that waits at its OSCAR ends when it is cancelled":                  (*trial).cancelSuspended,
 		"a job of a service that is deleted with its jobs is cancelled":            (*trial).deleteWithJobs,
 		"a job that nobody takes is cancelled at once":                             (*trial).cancelQueued,
 		"a job of a cluster that is away can be given up":                          (*trial).giveUp,
