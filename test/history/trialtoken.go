@@ -16,18 +16,17 @@ import (
 // over.
 func tokenTrials() map[string]func(*trial) error {
 	return map[string]func(*trial) error{
-		"a service whose owner's token is over is made again with one of its holder":   (*trial).tokenExchanged,
-		"a service whose owner's refresh token is revoked waits for another one":       (*trial).tokenLost,
-		"a service whose owner has given no refresh token waits for him":               (*trial).tokenNone,
-		"a service that somebody changes is repaired with another token of its owner":  (*trial).tokenDrift,
-		"a change that waits for longer than its token lasts is made with another one": (*trial).tokenPaused,
-		"a service waits for the holder of its owner's refresh token":                  (*trial).tokenHolderAway,
-		"a service waits for the issuer of its owner's tokens":                         (*trial).tokenIssuerAway,
-		"a member that waits for its owner's token is removed":                         (*trial).tokenUnwanted,
-		"a service that waits for its owner's token is deleted":                        (*trial).tokenDeleted,
-		"a volume is deleted with another token of its owner":                          (*trial).tokenVolume,
-		"a token that its member does not use any more is not kept":                    (*trial).tokenUnused,
-		"a member whose syncer has gone with a token that is over gets another one":    (*trial).tokenOverThere,
+		"a service whose owner's token is over is made again with one of its holder": (*trial).tokenExchanged,
+		"a service whose owner's refresh token is revoked waits for another one":     (*trial).tokenLost,
+		"a service whose owner has given no refresh token waits for him":             (*trial).tokenNone,
+		"a service that somebody changes is repaired without a token of its owner":   (*trial).tokenDrift,
+		"a service waits for the holder of its owner's refresh token":                (*trial).tokenHolderAway,
+		"a service waits for the issuer of its owner's tokens":                       (*trial).tokenIssuerAway,
+		"a member that waits for its owner's token is removed":                       (*trial).tokenUnwanted,
+		"a service that waits for its owner's token is deleted":                      (*trial).tokenDeleted,
+		"a volume is deleted with another token of its owner":                        (*trial).tokenVolume,
+		"a token that its member does not use any more is not kept":                  (*trial).tokenUnused,
+		"a member whose syncer has gone with a token that is over gets another one":  (*trial).tokenOverThere,
 	}
 }
 
@@ -110,29 +109,8 @@ func (t *trial) changedByOwner(script string) error {
 	return err
 }
 
-// waitsForToken demands that the replica on the trial's cluster waits for a token of the owner.
-func (t *trial) waitsForToken(phase record.Phase) error {
-	err := t.phase(phase)
-	if reason := t.reason(); reason != record.ReasonNeedsUserToken {
-		err = errors.Join(err, fmt.Errorf("it waits for %s", reason))
-	}
-	return err
-}
-
 func (t *trial) tokenDrift() error {
-	return errors.Join(t.owned(""), t.changeDirectly(), t.waitsForToken(record.PhaseDrifted), t.changedByOwner("second"), t.is("second"))
-}
-
-// tokenPaused pauses the service while it is changed, until the token of the change is over.
-func (t *trial) tokenPaused() error {
-	err := t.owned("")
-	_, paused := t.api.Pause(t.ctx, t.name, "", true)
-	t.player.renew(t.owner(), tokenOver)
-	err = errors.Join(err, paused, t.changedByOwner("second"))
-	<-time.After(past)
-	t.player.renew(t.owner(), tokenLife)
-	_, resumed := t.api.Pause(t.ctx, t.name, "", false)
-	return errors.Join(err, resumed, t.waitsForToken(record.PhaseFailed), t.changedByOwner("third"), t.is("third"))
+	return errors.Join(t.owned(""), t.changeDirectly(), t.is("first"))
 }
 
 // holderAway ends the syncer of the holder, which is the coordinator's, while the service vanishes elsewhere.
