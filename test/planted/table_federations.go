@@ -190,5 +190,17 @@ func ofFederations() []defect {
 			"c.forgetFormer(ctx, p.Rec, opts)\n\t\t\treturn &DeleteResult{}, nil",
 			"return &DeleteResult{}, nil",
 		).was("575b4a0").shows("a deletion of a failed creation leaves nothing of those before it"),
+		one(
+			"the owner's token is not passed on with his deletion",
+			"controlplane/federations/reconcile.go",
+			"if n.Fed.Phase != record.PhaseDeleting || !takesData(n, s) {\n\t\t\t\ttokens.Drop(&old, tx)\n\t\t\t}",
+			"tokens.Drop(&old, tx)",
+		).was("bc379e4").shows("a volume is deleted with another token of its owner"),
+		one(
+			"the owner's tokens outlive a deletion that takes no data",
+			"controlplane/federations/reconcile.go",
+			"if n.Fed.Phase != record.PhaseDeleting || !takesData(n, s) {",
+			"if n.Fed.Phase != record.PhaseDeleting {",
+		),
 	}
 }
