@@ -3,6 +3,7 @@ package history
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
@@ -150,6 +151,20 @@ func (t *trial) replayFailed() error {
 }
 
 // replayWithout deletes the service of a job that has failed: it cannot run again.
+// replayLarge replays a job whose event is too large to be kept.
+func (t *trial) replayLarge() error {
+	defer t.only()()
+	large := t.name + strings.Repeat(" ", 17<<10)
+	sent, err := t.api.SubmitJob(t.ctx, jobService, []byte(large), client.JobOptions{})
+	if err != nil {
+		return err
+	}
+	name, err := keep(t.sim, jobService, large)
+	err = errors.Join(err, t.sim.SetJobStatus(jobService, name, oscarsim.JobFailed), t.becomes(sent.ID, record.JobFailed))
+	_, replayed := t.api.ReplayJob(t.ctx, sent.ID)
+	return errors.Join(err, refused(replayed, v1.CodeFailedPrecondition))
+}
+
 func (t *trial) replayWithout() error {
 	_, err := t.api.CreateService(t.ctx, t.alone(t.name, "first"), client.CreateOptions{Wait: trialLate})
 	home := t.player.w.Cluster(t.player.users.clusters[0]).Sim

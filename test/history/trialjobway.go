@@ -23,6 +23,7 @@ func jobWayTrials() map[string]func(*trial) error {
 		"a job that cannot reach its OSCAR waits while its cluster is paused":      (*trial).pauseUnsent,
 		"a job that cannot reach its OSCAR ends with its service":                  (*trial).deleteUnsent,
 		"a job that cannot reach its OSCAR for long is tried again":                (*trial).longUnsent,
+		"a job that OSCAR fails to make is sent again":                             (*trial).makingFails,
 		"a job that OSCAR never answers is uncertain until a person decides":       (*trial).resolveDoubt,
 		"a job that OSCAR never answers, and that is cancelled, ends":              (*trial).cancelDoubt,
 		"a job that OSCAR never answers, and whose cluster is paused, ends":        (*trial).pauseDoubt,
@@ -37,6 +38,7 @@ func jobWayTrials() map[string]func(*trial) error {
 		"a job of a cluster that is away can be given up":                          (*trial).giveUp,
 		"a job that has failed runs again when it is replayed":                     (*trial).replayFailed,
 		"a job that has failed does not run again without its service":             (*trial).replayWithout,
+		"a job that has failed does not run again without its event":               (*trial).replayLarge,
 	}
 }
 
@@ -203,6 +205,18 @@ func (t *trial) deleteUnsent() error {
 	}
 	_, deleted := t.api.DeleteService(t.ctx, t.name, client.DeleteOptions{})
 	return errors.Join(err, deleted, t.becomes(id, record.JobCancelled))
+}
+
+// makingFails has OSCAR fail for a while: that a job was not made is certain when no list shows it.
+func (t *trial) makingFails() error {
+	defer t.only()()
+	if err := t.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpJob, Fault: oscarsim.Fault500}); err != nil {
+		return err
+	}
+	id, err := t.submit()
+	err = errors.Join(err, t.withdrawn(id, record.JobOscarRefused))
+	t.sim.ClearFaults()
+	return errors.Join(err, t.runs(id))
 }
 
 // doubt submits a job that OSCAR never answers: nobody can know whether it has made it.
