@@ -29,6 +29,7 @@ func trials() map[string]func(*trial) error {
 	return map[string]func(*trial) error{
 		"a creation without a vote is refused at its deadline":                        (*trial).vote,
 		"a creation whose OSCAR is away is refused at its deadline":                   (*trial).voteAway,
+		"a creation whose OSCAR answers nothing is refused at its deadline":           (*trial).voteHangs,
 		"a creation whose syncer has gone meanwhile is refused at its deadline":       (*trial).voteGone,
 		"a creation that OSCAR refuses is answered when nothing is left of it":        (*trial).refusal,
 		"a creation that an OSCAR does not answer is over soon after its deadline":    (*trial).silence,
@@ -68,12 +69,12 @@ func trials() map[string]func(*trial) error {
 		"a job of a syncer that loses its session is started once":                    (*trial).silentWithJob,
 		"a submission whose answers from etcd are lost is told when it is sent again": (*trial).lostSubmission,
 		"a watch of jobs that breaks tells the last state of each":                    (*trial).brokenWatch,
-		"a job is counted once":                                                       (*trial).counted,
-		"a deletion of a failed creation leaves nothing of those before it":           (*trial).failedTwice,
-		"a service that OSCAR makes after its creation was given up goes":             (*trial).afterAll,
-		"a service that OSCAR makes for a syncer that has ended goes":                 (*trial).successor,
-		"a report that a change has overtaken is not taken":                           (*trial).overtaken,
-		"a change while a cluster changes is made":                                    (*trial).changeBesides,
+		"a job is counted once": (*trial).counted,
+		"a deletion of a failed creation leaves nothing of those before it": (*trial).failedTwice,
+		"a service that OSCAR makes after its creation was given up goes":   (*trial).afterAll,
+		"a service that OSCAR makes for a syncer that has ended goes":       (*trial).successor,
+		"a report that a change has overtaken is not taken":                 (*trial).overtaken,
+		"a change while a cluster changes is made":                          (*trial).changeBesides,
 	}
 }
 

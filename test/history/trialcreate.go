@@ -33,6 +33,16 @@ func (t *trial) voteAway() error {
 	return errors.Join(refused(first, v1.CodeUnavailable), refused(again, v1.CodeUnavailable))
 }
 
+// voteHangs asks for a vote while OSCAR takes connections and answers nothing: the refusal says so.
+func (t *trial) voteHangs() error {
+	if err := t.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpAny, Fault: oscarsim.FaultHang}); err != nil {
+		return err
+	}
+	err := t.create(trialSoon, nil)
+	t.sim.ClearFaults()
+	return errors.Join(refused(err, v1.CodeUnavailable), t.refusedFor(record.ReasonOscarUnreachable))
+}
+
 // voteGone asks for a vote when the session of the syncer is about to end.
 func (t *trial) voteGone() error {
 	host := t.player.net.Host(t.cluster.Host())

@@ -192,12 +192,16 @@ func (t *trial) removedWithToken() error {
 	return errors.Join(err, t.goesOn())
 }
 
-// removedAfterJob removes the guest while a job runs there whose service somebody has deleted.
+// removedAfterJob removes the guest while a job runs there whose service somebody has deleted; its syncer goes for a
+// while.
 func (t *trial) removedAfterJob() error {
 	id, name, err := t.runsOnGuest()
 	t.sim.RemoveService(t.name)
 	err = errors.Join(err, t.remove(client.RemoveClusterOptions{}))
 	<-time.After(trialSoon)
+	t.cluster.Kill()
+	<-time.After(sessionOver)
+	t.cluster.Start()
 	_ = t.sim.SetJobStatus(t.name, name, oscarsim.JobSucceeded) // it may have gone with its service
 	t.full()()
 	return errors.Join(err, t.goesOn(), t.await("the job has ended", func() bool { return t.state(id).Ended() }))
@@ -265,7 +269,8 @@ func (t *trial) outlives(keep string, is func(*oscarsim.Sim) bool) error {
 func (t *trial) outlivesAlone() error {
 	t.cluster = t.player.w.Cluster(t.player.plan.Shape.guest())
 	t.sim = t.cluster.Sim
-	err := errors.Join(t.home(t.name), t.removedUndeleted(), t.resolveAll("cluster"), t.phase(record.PhaseReady))
+	err := errors.Join(t.home(t.name), refused(t.remove(client.RemoveClusterOptions{}), v1.CodeFailedPrecondition))
+	err = errors.Join(err, t.removedUndeleted(), t.resolveAll("cluster"), t.phase(record.PhaseReady))
 	_, deleted := t.api.DeleteService(t.ctx, t.name, client.DeleteOptions{ClusterID: t.cluster.ID, Wait: trialLate})
 	return errors.Join(err, deleted)
 }

@@ -37,12 +37,14 @@ func (t *trial) longQueue() error {
 	return err
 }
 
-// refusedFor demands why a creation on one cluster was refused.
+// refusedFor demands why a creation was refused.
 func (t *trial) refusedFor(reason record.Reason) error {
 	list, err := t.api.Federations(t.ctx)
 	for _, f := range list {
-		if r := f.Replicas[0]; r.ServiceName == t.name && r.Status != nil && r.Status.Reason == string(reason) {
-			return nil
+		for _, r := range f.Replicas {
+			if r.ServiceName == t.name && r.Status != nil && r.Status.Reason == string(reason) {
+				return nil
+			}
 		}
 	}
 	return errors.Join(err, fmt.Errorf("it was not refused for %s", reason))
