@@ -17,6 +17,7 @@ func foundTrials() map[string]func(*trial) error {
 	return map[string]func(*trial) error{
 		"jobs that a restore has lost are as their clusters have them":          (*trial).foundJobs,
 		"jobs that were queued at a backup are as their clusters have them":     (*trial).foundQueued,
+		"a job that was assigned at a backup is as its cluster has it":          (*trial).foundAssigned,
 		"a job that was replayed since a backup is at its later attempt":        (*trial).foundLater,
 		"a change that waited for votes at a backup is refused":                 (*trial).lostChangeVotes,
 		"a creation that was asked for at a backup, and changed since, is held": (*trial).aheadOfVote,
@@ -101,6 +102,21 @@ func (t *trial) foundQueued() error {
 		all = errors.Join(all, err)
 	}
 	return all
+}
+
+// foundAssigned makes the backup while a job is assigned whose syncer has not claimed it.
+func (t *trial) foundAssigned() error {
+	defer t.decided()
+	defer t.only()()
+	host := t.player.net.Host(t.cluster.Host())
+	host.Freeze()
+	id, err := t.submit()
+	err = errors.Join(err, t.becomes(id, record.JobAssigned), t.goesBack(restoreLive, func() error {
+		host.Thaw()
+		_, err := keep(t.sim, jobService, "the event of "+t.name)
+		return errors.Join(err, t.becomes(id, record.JobRunning))
+	}))
+	return errors.Join(err, t.becomes(id, record.JobRunning), t.ends(id, 1))
 }
 
 // foundLater has the second attempt of a job, which was running at the backup, wait at its OSCAR.
