@@ -8,6 +8,8 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -17,6 +19,7 @@ import (
 func tokenTrials() map[string]func(*trial) error {
 	return map[string]func(*trial) error{
 		"a service whose owner's token is over is made again with one of its holder": (*trial).tokenExchanged,
+		"a refresh token of a creation that failed is good for the next one":         (*trial).tokenTwice,
 		"a service whose owner's refresh token is revoked waits for another one":     (*trial).tokenLost,
 		"a service whose owner has given no refresh token waits for him":             (*trial).tokenNone,
 		"a service that somebody changes is repaired without a token of its owner":   (*trial).tokenDrift,
@@ -43,6 +46,13 @@ func (t *trial) owner() *person { return t.player.people.all[0] }
 // access token that it was made with is over.
 func (t *trial) owned(refresh string) error {
 	t.player.renew(t.owner(), tokenOver)
+	err := t.createOwned(refresh)
+	<-time.After(past)
+	t.player.renew(t.owner(), tokenLife)
+	return err
+}
+
+func (t *trial) createOwned(refresh string) error {
 	s := t.service("first", nil)
 	s.Visibility = oscar.VisibilityPrivate
 	if refresh != "" {
@@ -51,8 +61,6 @@ func (t *trial) owned(refresh string) error {
 		s.Federation.Topology = oscar.TopologyNone // the others need one
 	}
 	_, err := t.player.api(t.owner()).CreateService(t.ctx, s, client.CreateOptions{Wait: trialLate})
-	<-time.After(past)
-	t.player.renew(t.owner(), tokenLife)
 	return err
 }
 
@@ -86,6 +94,17 @@ func (t *trial) tokenExchanged() error {
 		<-time.After(grantOver)
 	}
 	return err
+}
+
+// tokenTwice gives a refresh token with a creation that fails, and with the one after it.
+func (t *trial) tokenTwice() error {
+	t.player.renew(t.owner(), tokenLife)
+	refresh := t.refreshed()
+	err := errors.Join(t.fails(oscarsim.OpCreate), refused(t.createOwned(refresh), v1.CodeReplicaFailed))
+	t.sim.ClearFaults()
+	err = errors.Join(err, t.nowhere(), t.owned(refresh))
+	t.sim.RemoveService(t.name)
+	return errors.Join(err, t.again())
 }
 
 func (t *trial) tokenLost() error {
