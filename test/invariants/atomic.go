@@ -200,8 +200,11 @@ func (c *checker) replicaMatches(f *record.Federation, m record.Member) {
 		}
 		return
 	}
-	// What was refused after a restore may have been made in the history that was lost, and is ordered away.
-	former := f.Phase == record.PhaseAborted && d.Tombstone() && c.wasOrphan(record.ParseKey(key), m.UID)
+	// What was refused after a restore may have been made in the history that was lost, and is ordered away: it was
+	// an orphan when that was written.
+	stood := as[record.Desired](c.before(key))
+	former := f.Phase == record.PhaseAborted && d.Tombstone() &&
+		(c.wasOrphan(record.ParseKey(key), m.UID) || stood != nil && stood.UID == m.UID && stood.Tombstone())
 	if !intended(f, d.Intent) && !former {
 		c.violatef(RuleAtomic, key, "federation %s is %s (%s) and replica %s has intent %s", f.UID, f.Phase, f.Deployment, m.UID, d.Intent)
 	}

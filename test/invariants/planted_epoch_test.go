@@ -37,3 +37,40 @@ func TestEpochs(t *testing.T) {
 		{"an epoch that is left without its generation", desired(func(d *record.Desired) { d.Epoch, d.Generation = "e7", 2 }), "does not know any more", also},
 	})
 }
+
+// orderedAwayStory: after a restore a creation is refused that was made in the history that was lost. What stands of it
+// is told, and ordered away; the others' tombstones stand meanwhile.
+func orderedAwayStory(f *federation, told ...string) {
+	f.refusedStory()
+	for _, c := range told {
+		r := f.at(c)
+		f.s.step("report "+c, func(x *txn) {
+			x.put(record.ObservedClusterKey(c), record.ObservedCluster{V: 1, Orphans: []record.Orphan{{ServiceName: r.service, UID: r.uid, Generation: 1}}})
+		})
+	}
+	for _, c := range []string{"b", "c"} {
+		r := f.at(c)
+		f.step("order away "+c, func(x *txn) {
+			edit(x, f.key(), func(fed *record.Federation) { fed.Detail = "ordered away on " + c })
+			x.put(r.desired(), record.Desired{
+				V: 1, Intent: record.IntentDelete, Cause: record.CauseDeleted, Federation: f.uid, GroupID: f.group, UID: r.uid,
+				Generation: 1, Owner: owner, Mark: record.Mark(r.token()),
+			})
+		})
+		f.s.step("report "+c+" again", func(x *txn) { x.put(record.ObservedClusterKey(c), record.ObservedCluster{V: 1}) })
+	}
+}
+
+func TestWhatALostHistoryHasMadeIsOrderedAway(t *testing.T) {
+	t.Parallel()
+	s := newScript(t)
+	orderedAwayStory(s.federation("f1", "one"), "b", "c")
+	if report := check(t, s); report.Err() != nil {
+		t.Errorf("%v", report.Violations)
+	}
+	s = newScript(t)
+	orderedAwayStory(s.federation("f1", "one"), "b")
+	if report := check(t, s); report.Err() == nil {
+		t.Error("what nobody has told of may be ordered away")
+	}
+}
