@@ -107,7 +107,7 @@ func (j *Jobs) takeInventory(ctx context.Context, told told, final bool) error {
 			told.states[record.JobName(name, f.job, f.number)] = f.report.State
 		}
 	}
-	if !final {
+	if !final || j.untold(j.session.Mirror.Snapshot(), epoch, listed) {
 		return nil
 	}
 	if err := j.reportFound(ctx, epoch, j.foundBefore(j.session.Mirror.Snapshot(), epoch, listed, unlisted, j.session.Now())); err != nil {
@@ -158,6 +158,22 @@ func (j *Jobs) foundAmong(view *store.MirrorView, told told, service string, job
 		out = append(out, found{job: job, number: number, report: r})
 	}
 	return out
+}
+
+// untold says whether an assignment of an epoch that is over asks for a Job that is listed, and that was not
+// reported yet. The control plane takes it back as soon as the epoch is said to be known.
+func (j *Jobs) untold(view *store.MirrorView, epoch string, listed map[string]bool) bool {
+	for kv := range view.Prefix(record.AssignmentsPrefix(j.session.ID)) {
+		a, err := store.Decode[record.Assignment](kv)
+		if err != nil || a.Epoch == epoch || !listed[a.Name] {
+			continue
+		}
+		report, _ := view.KV(record.JobReportKey(j.session.ID, a.Job, a.Attempt))
+		if r, err := store.Decode[record.JobReport](report); err != nil || r.State == record.JobClaimed {
+			return true
+		}
+	}
+	return false
 }
 
 // foundEarlier says whether a report tells of an attempt that was found in another epoch

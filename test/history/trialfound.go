@@ -106,6 +106,7 @@ func (t *trial) foundQueued() error {
 
 // foundAssigned makes the backup while a job is assigned whose syncer has not claimed it.
 func (t *trial) foundAssigned() error {
+	<-time.After(2 * trialLate) // what the session of the syncer has sent is known by then
 	defer t.decided()
 	defer t.only()()
 	host := t.player.net.Host(t.cluster.Host())
