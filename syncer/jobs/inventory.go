@@ -160,8 +160,8 @@ func (j *Jobs) foundAmong(view *store.MirrorView, told told, service string, job
 	return out
 }
 
-// untold says whether an assignment of an epoch that is over asks for a Job that is listed, and that was not
-// reported yet. The control plane takes it back as soon as the epoch is said to be known.
+// untold says whether an assignment of an epoch that is over asks for a Job that is listed and not reported yet.
+// Such an assignment is taken back as soon as the epoch is said to be known.
 func (j *Jobs) untold(view *store.MirrorView, epoch string, listed map[string]bool) bool {
 	for kv := range view.Prefix(record.AssignmentsPrefix(j.session.ID)) {
 		a, err := store.Decode[record.Assignment](kv)
