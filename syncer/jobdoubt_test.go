@@ -6,8 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
 
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store"
@@ -228,6 +232,45 @@ func TestJobsThatARestoredStoreDoesNotKnowAreFound(t *testing.T) {
 			return nil
 		}); err != nil || reports != 1 {
 			t.Errorf("found %d times, %v", reports, err)
+		}
+	})
+}
+
+// TestTheJobsOfAnEpochAreKnownWhenThoseWithAnAssignmentAreReported: the control plane takes back what was assigned
+// before a restore and is not reported then. The report is late here.
+func TestTheJobsOfAnEpochAreKnownWhenThoseWithAnAssignmentAreReported(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{Workload: quick})
+		var report atomic.Value
+		late := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			if txn, ok := req.(*etcdserverpb.TxnRequest); ok && slices.ContainsFunc(txn.Success, func(op *etcdserverpb.RequestOp) bool {
+				return op.GetRequestPut() != nil && string(op.GetRequestPut().Key) == report.Load()
+			}) {
+				<-time.After(2 * time.Second)
+			}
+			return invoke(ctx, method, req, reply, cc, opts...)
+		}
+		r.start(func(c *syncer.Config) {
+			c.Store = r.open("syncer", store.Config{DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(late)}})
+		})
+		w := newWork(r.jobReady("grayify"), "event")
+		r.assign(w)
+		r.awaitJob(w, record.JobSucceeded)
+		key := record.JobReportKey(clusterID, w.job, w.n)
+		r.remove(record.AssignmentKey(clusterID, w.job, w.n), key)
+		<-time.After(time.Hour) // what the session has sent is known by then
+		report.Store(key)
+		if _, err := r.store.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+			tx.Put(record.DesiredClusterKey(clusterID), record.DesiredCluster{V: 1, ClusterID: clusterID, UID: "registered-first",
+				State: record.ClusterActive, Epoch: "second", RestoredAt: new(record.At(time.Now()))})
+			tx.Put(record.AssignmentKey(clusterID, w.job, w.n), w.assignment)
+			return nil
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		r.eventually("the epoch is known", func() bool { return r.cluster().JobsEpoch == "second" })
+		if got := r.jobReport(w); got == nil || got.State != record.JobSucceeded {
+			t.Errorf("its Jobs are said to be known, and of this one is told: %+v", got)
 		}
 	})
 }
