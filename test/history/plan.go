@@ -156,7 +156,8 @@ const (
 	personClient
 	exposedClient = personClient + mostPeople
 	batchClient   = exposedClient + 1
-	clients       = batchClient + 1
+	crowdClient   = batchClient + 1
+	clients       = crowdClient + crowdClients
 )
 
 const freeServices = 3
@@ -172,6 +173,7 @@ const (
 	streamRestore = 105
 	streamRun     = 106
 	streamBatch   = 107
+	streamCrowd   = 108
 )
 
 // Draw makes the plan of a seed.
@@ -215,6 +217,7 @@ func Draw(seed uint64) Plan {
 	d.drawRestore(rand.New(rand.NewPCG(seed, streamRestore)))
 	d.drawRunState(rand.New(rand.NewPCG(seed, streamRun)))
 	d.drawBatch(rand.New(rand.NewPCG(seed, streamBatch)))
+	d.drawCrowd(rand.New(rand.NewPCG(seed, streamCrowd)))
 	if rng.IntN(5) == 0 {
 		d.night()
 	}

@@ -41,6 +41,34 @@ func (d *drawer) drawBurst(rng *rand.Rand) {
 	}
 }
 
+const (
+	// crowdEvents are the numbers of the events of a crowd. People have theirs from eventsOf on.
+	crowdEvents = 5000
+	// crowdClients submit them.
+	crowdClients = 3
+)
+
+// drawCrowd draws, for a tenth of the plans, many jobs on clusters that run many at the same time.
+func (d *drawer) drawCrowd(rng *rand.Rand) {
+	if rng.IntN(10) > 0 {
+		return
+	}
+	d.plan.Shape.Slots = pick(rng, 32, 64)
+	with := &drawer{rng: rng, plan: d.plan, length: d.length}
+	events := 0
+	for client := range crowdClients {
+		with.client(crowdClient+client, 200+rng.IntN(300), func() Step {
+			j := &Job{Op: jobSubmit, Event: crowdEvents + events}
+			if events > 0 && rng.IntN(20) == 0 {
+				*j = Job{Op: pick(rng, jobCancel, jobCancel, jobReplay, jobVanished, jobThere), Event: crowdEvents + rng.IntN(events)}
+			} else {
+				events++
+			}
+			return Step{Job: j}
+		})
+	}
+}
+
 // delegation is the policy by which jobs are delegated.
 func (s Shape) delegation() string {
 	if s.Delegation == "" {
