@@ -41,6 +41,8 @@ type users struct {
 	// forgotten.
 	submitted, cancelled map[int][]span
 	lost                 func([]span) bool
+	// forgets says that an idempotency key is kept for shortKeepRequest only.
+	forgets bool
 }
 
 func newUsers(api func() *client.Client, clusters []string) *users {
@@ -211,11 +213,16 @@ func (u *users) submit(ctx context.Context, j Job) {
 	}
 }
 
-// accepted keeps the job of an event. There is one, however often it was submitted.
+// accepted keeps the job of an event. There is one, however often it was submitted, for as long as its
+// idempotency key is kept.
 func (u *users) accepted(event int, id string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if was := u.jobs[event]; was != "" && was != id && !u.lost(u.submitted[event]) {
+	switch was := u.jobs[event]; {
+	case was == "" || was == id || u.lost(u.submitted[event]):
+	case u.forgets && time.Since(u.submitted[event][0].from) > shortKeepRequest:
+		u.replayed[event]++
+	default:
 		u.strange = append(u.strange, fmt.Sprintf("event %d was accepted as %s and as %s", event, was, id))
 	}
 	u.jobs[event] = id

@@ -68,6 +68,9 @@ func (p *player) judge() {
 		p.empty()
 		p.intact()
 	}
+	if p.plan.Shape.Forgets {
+		p.settled("after it was to be forgotten", p.kept)
+	}
 	for _, s := range p.users.strange {
 		p.t.Errorf("an answer that may not be given: %s", s)
 	}
@@ -240,6 +243,14 @@ func (p *player) jobs() {
 		if job == nil && lost && starts <= most {
 			continue
 		}
+		// A person may delete a service whose jobs wait, or decide so after a restore.
+		mayBeDeleted := number >= eventsOf || p.plan.Restores()
+		if job == nil && p.plan.Shape.Forgets {
+			if ended := starts > 0 || len(cancelled) > 0 || mayBeDeleted; !ended || starts > most {
+				p.t.Errorf("event %d was started %d times, and its job is forgotten", number, starts)
+			}
+			continue
+		}
 		if job == nil {
 			p.t.Errorf("the job of event %d is lost", number)
 			continue
@@ -251,8 +262,7 @@ func (p *player) jobs() {
 		if starts < least || starts > most {
 			p.t.Errorf("event %d was started %d times, and is %s %s: %+v", number, starts, job.State, job.Reason, job.Past)
 		}
-		// A person may delete a service whose jobs wait, or decide so after a restore.
-		deleted := job.Reason == record.JobFederationGone && (number >= eventsOf || p.plan.Restores())
+		deleted := job.Reason == record.JobFederationGone && mayBeDeleted
 		if job.State == record.JobCancelled && len(cancelled) == 0 && !deleted {
 			p.t.Errorf("event %d is cancelled, and nobody has asked for it: %+v", number, job)
 		}

@@ -40,6 +40,8 @@ type Shape struct {
 	People int `json:"people,omitempty"`
 	// Delegation is the policy of the service for jobs; empty is load-based.
 	Delegation string `json:"delegation,omitempty"`
+	// Forgets says that control planes keep for less than an hour what they keep for days: see forgets.
+	Forgets bool `json:"forgets,omitempty"`
 }
 
 // Step is one thing that happens: what a client asks for, or a fault.
@@ -174,6 +176,7 @@ const (
 	streamRun     = 106
 	streamBatch   = 107
 	streamCrowd   = 108
+	streamForget  = 109
 )
 
 // Draw makes the plan of a seed.
@@ -218,6 +221,7 @@ func Draw(seed uint64) Plan {
 	d.drawRunState(rand.New(rand.NewPCG(seed, streamRun)))
 	d.drawBatch(rand.New(rand.NewPCG(seed, streamBatch)))
 	d.drawCrowd(rand.New(rand.NewPCG(seed, streamCrowd)))
+	p.Shape.Forgets = rand.New(rand.NewPCG(seed, streamForget)).IntN(2) == 0
 	if rng.IntN(5) == 0 {
 		d.night()
 	}

@@ -153,6 +153,7 @@ func newPlayer(t *testing.T, plan Plan) *player {
 			c.LostAfter, c.Witness = 0, p.witness(hostControlPlane(0))
 			c.EndpointNetworks = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} // those of the wire
 			p.retention(c)
+			shape.forgets(c)
 		},
 		Syncer: func(c *syncer.Config) {
 			c.Resync, c.SessionTTL, c.LateWindow, c.RetryPause, c.JobPoll, c.JobGrace, c.JobResend = 0, 0, 0, 0, 0, 0, 0
@@ -177,7 +178,7 @@ func newPlayer(t *testing.T, plan Plan) *player {
 	p.operations = linear.NewHistory(plan.Seed, shape.Names, ids[:shape.Clusters])
 	p.histories = []*linear.History{p.operations}
 	p.users = newUsers(api, ids)
-	p.users.lost = p.lost
+	p.users.lost, p.users.forgets = p.lost, shape.Forgets
 	p.calm, p.objects = newCalm(shape), newObjects()
 	p.observer = newObserver(p.w, p.calm, t.Errorf)
 	p.observer.restores = plan.Restores()

@@ -4,9 +4,41 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/store/record"
 )
+
+const (
+	// shortKeep is how long a control plane keeps what it keeps for days else, when it forgets. Requests
+	// it keeps for longer than a client goes on to repeat one.
+	shortKeep        = 10 * time.Minute
+	shortKeepRequest = 20 * time.Minute
+)
+
+// forgets lets a control plane forget soon, so that a history sees it.
+func (s Shape) forgets(c *controlplane.Config) {
+	if s.Forgets {
+		c.KeepResult, c.KeepJobs, c.KeepDeleted, c.KeepRequest = shortKeep, shortKeep, shortKeep, shortKeepRequest
+	}
+}
+
+// kept says which records a control plane that forgets has yet, although what they are about is over.
+func (p *player) kept(ctx context.Context) (open []string) {
+	items, err := p.w.Store.ListKeys(ctx, record.Root)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, kv := range items {
+		switch record.ParseKey(kv.Key).Kind {
+		case record.KindFederation, record.KindHistory, record.KindSecrets, record.KindPart, record.KindRequest, record.KindDeleted, record.KindJob, record.KindDecision:
+			open = append(open, strings.TrimPrefix(kv.Key, record.Root)+" is kept")
+		default:
+		}
+	}
+	return open
+}
 
 // stay are the kinds of records that may be there when every service is deleted: what is known of the
 // installation, and what is kept for a time (docs/architecture.md, "Who writes which key").
