@@ -166,12 +166,12 @@ func (p *player) sweep(sim *oscarsim.Sim) {
 	}
 }
 
-// sweptTooSoon says whether the Job of an event may be made again by a POST that comes late, of which nobody knows:
-// OSCAR refused it while the Job stood.
+// sweptTooSoon says whether the Job of an event may be made again: by a POST that comes late, of which nobody knows
+// because OSCAR refused it while the Job stood; or since OSCAR answered that it had failed to make it.
 func (p *player) sweptTooSoon(event string) bool {
-	late := slices.ContainsFunc(p.plan.Steps, func(s Step) bool {
+	untold := slices.ContainsFunc(p.plan.Steps, func(s Step) bool {
 		f := s.Fault
-		return f != nil && f.What == oscarsim.FaultLate && (f.Op == oscarsim.OpJob || f.Op == oscarsim.OpAny)
+		return f != nil && (f.What == oscarsim.FaultLate || f.What == oscarsim.Fault500After) && (f.Op == oscarsim.OpJob || f.Op == oscarsim.OpAny)
 	})
-	return late && p.swept[event]
+	return untold && p.swept[event]
 }
