@@ -187,7 +187,8 @@ func TestPlan(t *testing.T) {
 		{"tombstone, foreign", situation{fresh: true, desired: tombstone, local: local{whose: foreign}}, decision{act: acknowledge}},
 		{"tombstone, foreign, a POST is unanswered", situation{fresh: true, desired: tombstone, local: local{whose: foreign}, memory: memory{postUntil: later(time.Second)}}, decision{act: look, after: time.Second}},
 		{"tombstone, made again with our annotations", situation{fresh: true, desired: tombstone, local: local{whose: markLost}}, decision{act: acknowledge}},
-		{"tombstone, another life", situation{desired: tombstone, local: local{whose: otherLife}}, held1(record.ReasonAheadOfDesired)},
+		{"tombstone, another life", situation{desired: tombstone, local: local{whose: otherLife}}, decision{act: reread}},
+		{"tombstone, another life for certain", situation{fresh: true, desired: tombstone, local: local{whose: otherLife}}, decision{act: acknowledge}},
 		{"tombstone, listed and not readable", situation{desired: tombstone, fresh: true, local: mine(func(l *local) { l.half = true })}, decision{act: heal, phase: record.PhaseWedged, reason: record.ReasonDeleteFailed}},
 		{"tombstone, detach failed", situation{desired: tombstone, local: mine(), memory: memory{tried: detach, notBefore: later(time.Second), failure: &failure{reason: record.ReasonDetachFailed, message: "why"}}},
 			decision{act: report, phase: record.PhaseDeleting, reason: record.ReasonDetachFailed, after: time.Second}},
@@ -234,7 +235,7 @@ func TestPlanNeverHarms(t *testing.T) {
 			t.Fatal("a POST for a name that is taken or in doubt")
 		case d.act == acknowledge && !s.fresh:
 			t.Fatal("a tombstone is acknowledged on a list alone")
-		case d.act == acknowledge && (s.local.whose == ours || s.local.whose == otherLife || s.unanswered() > 0):
+		case d.act == acknowledge && (s.local.whose == ours || s.unanswered() > 0):
 			t.Fatal("a tombstone is acknowledged while the service is, or may still appear")
 		case d.act.writes() && s.restored:
 			t.Fatal("a write while the store's history is in doubt")

@@ -15,7 +15,8 @@ func planRemoval(s situation) decision {
 	case noService:
 		return planGone(s, "")
 	case otherLife:
-		return held(record.ReasonAheadOfDesired, "the service belongs to another life of this replica than the one to delete; it is not changed")
+		// It becomes an orphan, about which a person decides, or is of a life that was deleted before.
+		return planGone(s, "a service of another life of this replica stands on the cluster; the one to delete is gone")
 	case ours:
 		return planOurEnd(s)
 	}

@@ -31,7 +31,7 @@ func serviceTrials() map[string]func(*trial) error {
 		"a creation whose OSCAR breaks off is over soon after its deadline":         (*trial).breaksOff,
 		"a creation whose OSCAR is away is refused":                                 (*trial).oscarAway,
 		"a creation whose OSCAR goes away is over soon after its deadline":          (*trial).oscarGoes,
-		"a service of another life is left alone":                                   (*trial).otherLife,
+		"a service of an earlier life is left alone until its place is free":        (*trial).otherLife,
 		"a service in the place of a creation is left alone":                        (*trial).placeTaken,
 		"a service in the place of ours is left alone":                              (*trial).replacedByForeign,
 		"a service that somebody makes again with our annotations is left alone":    (*trial).copied,
@@ -242,19 +242,18 @@ func (t *trial) oscarGoes() error {
 	return errors.Join(err, t.nowhere())
 }
 
-// otherLife puts the service of an earlier life into the place of the present one.
+// otherLife puts the service of an earlier life, which was deleted, into the place of the present one.
 func (t *trial) otherLife() error {
 	err := t.create(trialLate, nil)
 	earlier, _ := t.sim.Service(t.name)
 	err = errors.Join(err, t.delete(), t.nowhere(), t.create(trialLate, nil))
 	t.sim.RemoveService(t.name)
-	err = errors.Join(err, t.sim.PutService(string(earlier.JSON)), t.phase(record.PhaseHeld), t.delete())
+	err = errors.Join(err, t.sim.PutService(string(earlier.JSON)), t.phase(record.PhaseHeld))
 	<-time.After(trialLate)
 	if t.gone(t.sim) {
-		err = errors.Join(err, errors.New("the service of another life was deleted"))
+		err = errors.Join(err, errors.New("the service of an earlier life was deleted"))
 	}
-	t.sim.RemoveService(t.name)
-	return errors.Join(err, t.nowhere())
+	return errors.Join(err, t.delete(), t.nowhere())
 }
 
 // copied has somebody delete the service and make it again with our annotations.

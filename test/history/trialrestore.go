@@ -21,6 +21,7 @@ func restoreTrials() map[string]func(*trial) error {
 	return map[string]func(*trial) error{
 		"a change that a restore has lost is kept until a person decides":            (*trial).lostChange,
 		"a deletion that a restore has lost is not undone until a person decides":    (*trial).lostDeletion,
+		"a deletion that a restore brings back spares what was made there since":     (*trial).lostSuccessor,
 		"a creation that was asked for at a backup stands after its restore":         (*trial).lostVotes,
 		"a creation that was under way at a backup stands after its restore":         (*trial).lostOutcome,
 		"a job that was queued at a backup, and has run since, is not started again": (*trial).lostRun,
@@ -98,6 +99,27 @@ func (t *trial) lostDeletion() error {
 		_, err := t.api.DeleteService(t.ctx, t.name, client.DeleteOptions{Wait: trialLate})
 		return err
 	})
+}
+
+// lostSuccessor makes the backup while a deletion waits for a cluster. In the history that is lost it has ended, and
+// there is another service of that name.
+func (t *trial) lostSuccessor() error {
+	defer t.decided()
+	if err := t.create(trialLate, nil); err != nil {
+		return err
+	}
+	t.cluster.Kill()
+	if _, err := t.api.DeleteService(t.ctx, t.name, client.DeleteOptions{}); err != nil {
+		return err
+	}
+	err := t.keeps(restoreLive, func() error {
+		t.cluster.Start()
+		return errors.Join(t.nowhere(), t.create(trialLate, nil))
+	})
+	if intent := t.intent(); intent != "" {
+		err = errors.Join(err, fmt.Errorf("its record is still there: %s", intent))
+	}
+	return err
 }
 
 // lostVotes makes the backup while votes are waited for, and lostOutcome while services are made: in the
