@@ -8,6 +8,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/controlplane/runs"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -57,6 +58,47 @@ func TestAFailedJobCanBeReplayed(t *testing.T) {
 		w.is(j.ID, record.JobSucceeded)
 		w.eventually(func() bool { return !strings.Contains(strings.Join(w.leaves(j.ID), " "), record.EventKey(j.ID)) })
 	})
+}
+
+// Who sent a job runs it again only while its service is for him, and while another job has a place.
+func TestAReplayIsForWhoMayRunTheServiceNow(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t, func(c *controlplane.Config) { c.JobsPerFederation = 1 })
+		bob := identity.Caller{Subject: "bob"}
+		w.visibleTo("public")
+		j, err := w.Jobs.Submit(t.Context(), bob, jobs.Request{Service: "grayifyr0", Event: []byte(secretEvent)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, _ := w.at(j.ID)
+		p.fails(j.ID, 1, record.JobPodFailed)
+		w.is(j.ID, record.JobFailed)
+		other := w.submit()
+		_, err = w.Jobs.Replay(t.Context(), bob, jobs.Order{Job: j.ID})
+		refused(t, "a replay of a job beside as many as are allowed", err, fault.CodeExhausted, "in flight")
+		if _, err := w.Jobs.Cancel(t.Context(), admin, jobs.Order{Job: other.ID}); err != nil {
+			t.Fatal(err)
+		}
+		w.visibleTo("private")
+		_, err = w.Jobs.Replay(t.Context(), bob, jobs.Order{Job: j.ID})
+		refused(t, "a replay by who may not run the service any more", err, fault.CodeForbidden, "not for its sender any more")
+		if _, err := w.Jobs.Replay(t.Context(), admin, jobs.Order{Job: j.ID}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// visibleTo changes who may see and run the service.
+func (w *world) visibleTo(visibility string) {
+	w.t.Helper()
+	s, _, err := w.Federations.Service(w.t.Context(), admin, "grayifyr0", "")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	s.Visibility = visibility
+	if _, err := w.Federations.ChangeService(w.t.Context(), admin, federations.ChangeRequest{Service: s, Wait: time.Minute}); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // What is too large is not kept with a job that has failed, and the refusal says so.

@@ -24,14 +24,36 @@ type Order struct {
 // assignment asks its syncer, and the job ends as the syncer then reports: it may have
 // succeeded meanwhile. Cancelling a cancelled job is no error.
 func (c *Controller) Cancel(ctx context.Context, caller identity.Caller, o Order) (*Job, error) {
-	return c.order(ctx, caller, o, record.ActionCancelJob, func(s jobSituation) (jobDecision, error) { return cancelJob(s, caller.Subject) })
+	return c.order(ctx, caller, o, record.ActionCancelJob, func(_ *view.View, s jobSituation) (jobDecision, error) {
+		return cancelJob(s, caller.Subject)
+	})
 }
 
 // Replay queues a parked or failed job again, and counts its tries from zero. A failed job may
 // have run, and runs again. A job that is held since a restore of the store, because an absent
-// member might have it, is released: if that member has it, it runs twice.
+// member might have it, is released: if that member has it, it runs twice. As a new job, it is for
+// who may use the service now, and counts in the limits of jobs in flight.
 func (c *Controller) Replay(ctx context.Context, caller identity.Caller, o Order) (*Job, error) {
-	return c.order(ctx, caller, o, record.ActionReplayJob, replayJob)
+	return c.order(ctx, caller, o, record.ActionReplayJob, func(v *view.View, s jobSituation) (jobDecision, error) {
+		d, err := replayJob(s)
+		if err == nil {
+			err = c.mayRun(v, caller, &s.job)
+		}
+		return d, err
+	})
+}
+
+// mayRun refuses another run of a job to a caller who may not use its service any more, and one
+// that would exceed a limit of jobs in flight.
+func (c *Controller) mayRun(v *view.View, caller identity.Caller, j *record.Job) error {
+	f := v.Federations.Get(j.Federation).Rec
+	switch {
+	case f == nil || !caller.MayRead(f.Owner, f.Visibility, f.AllowedUsers):
+		return &fault.Error{Code: fault.CodeForbidden, Message: fmt.Sprintf("the service of job %q is not for its sender any more", j.Job)}
+	case !j.State.Ended(): // it is counted
+		return nil
+	}
+	return c.refusedFor(j, v.Jobs.InFlight.Get(j.Federation), v.Jobs.Users.Get(view.AccountOf(j)))
 }
 
 // Resolve records the outcome of an attempt as a person decides it: its OSCAR has it
@@ -40,12 +62,15 @@ func (c *Controller) Resolve(ctx context.Context, caller identity.Caller, o Orde
 	if as != record.JobSubmitted && as != record.JobVanished {
 		return nil, &fault.Error{Code: fault.CodeInvalid, Message: fmt.Sprintf("a job is resolved as %s or as %s", record.JobSubmitted, record.JobVanished)}
 	}
-	return c.order(ctx, caller, o, record.ActionResolveJob, func(s jobSituation) (jobDecision, error) { return resolveJob(s, as) })
+	return c.order(ctx, caller, o, record.ActionResolveJob, func(_ *view.View, s jobSituation) (jobDecision, error) { return resolveJob(s, as) })
 }
+
+// orderDecider decides what an order does to a job.
+type orderDecider func(*view.View, jobSituation) (jobDecision, error)
 
 // order writes the step of a person's request, retried from the newest state until it is
 // written or refused.
-func (c *Controller) order(ctx context.Context, caller identity.Caller, o Order, action record.Action, decide func(jobSituation) (jobDecision, error)) (*Job, error) {
+func (c *Controller) order(ctx context.Context, caller identity.Caller, o Order, action record.Action, decide orderDecider) (*Job, error) {
 	o.RequestID = request.ID(o.RequestID)
 	tries := gate.NewRetries()
 	for {
@@ -84,7 +109,7 @@ func (c *Controller) order(ctx context.Context, caller identity.Caller, o Order,
 }
 
 // orderStep returns no step and no error when nothing is to change.
-func orderStep(v *view.View, caller identity.Caller, id string, now time.Time, decide func(jobSituation) (jobDecision, error)) (*jobStep, error) {
+func orderStep(v *view.View, caller identity.Caller, id string, now time.Time, decide orderDecider) (*jobStep, error) {
 	j, ok := v.Jobs.ByID.Lookup(id)
 	if !ok || !mayReadJob(v, caller, v.Jobs.ByID.Head(id)) {
 		return nil, fault.NotFound(fmt.Sprintf("there is no job %q", id))
@@ -96,7 +121,7 @@ func orderStep(v *view.View, caller identity.Caller, id string, now time.Time, d
 		return nil, fault.NewerVersion(fmt.Sprintf("job %q", id), word)
 	}
 	sit, report := situationOfJob(v, j.Rec, now)
-	d, err := decide(sit)
+	d, err := decide(v, sit)
 	if err != nil || d.name == "" {
 		return nil, err
 	}
