@@ -20,6 +20,8 @@ type Proposal struct {
 	sees  map[string][]string
 	// Data and Jobs are the owner's orders for the members that are removed.
 	Data, Jobs string
+	// Adopted are the federations that end with the change, and whose replicas live on in this one.
+	Adopted []*record.Federation
 }
 
 // decideChange commits a change when every added member has voted yes, and refuses it on a no
@@ -91,9 +93,9 @@ func ApplyChange(s view.Situation, p Proposal) Decision {
 	next := p.next
 	next.ChangedAt = record.At(s.Now)
 	next.Leaving = slices.Clone(s.Fed.Leaving)
-	next.TokenRotation = s.Fed.TokenRotation
-	if narrowed(&s.Fed, &next) {
-		next.TokenRotation++
+	next.TokenRotation = rotation(&s.Fed, &next)
+	for _, f := range p.Adopted {
+		next.TokenRotation = max(next.TokenRotation, rotation(f, &next))
 	}
 	d := Decision{Name: "change", Fed: &next, Drop: []string{record.SecretsKey(s.Fed.UID, s.Fed.Generation)}}
 	for old := max(1, s.Fed.Generation-KeepHistory); old <= min(s.Fed.Generation, next.Generation-1-KeepHistory); old++ {

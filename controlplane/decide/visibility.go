@@ -23,3 +23,12 @@ func narrowed(old, next *record.Federation) bool {
 	}
 	return width(next) == 1 && slices.ContainsFunc(old.AllowedUsers, func(user string) bool { return !slices.Contains(next.AllowedUsers, user) })
 }
+
+// rotation is the least TokenRotation of next at which none of its replicas accepts a token that
+// was replaced in old, or that a user has who may not see it any more.
+func rotation(old, next *record.Federation) int64 {
+	if narrowed(old, next) {
+		return old.TokenRotation + 1
+	}
+	return old.TokenRotation
+}

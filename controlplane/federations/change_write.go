@@ -204,6 +204,9 @@ func proposed(d *ChangeDraft, request string) record.Federation {
 func wholeChange(id Change, d *ChangeDraft) decide.Decision {
 	p := decide.NewProposal(d.Next, d.specs)
 	p.Data, p.Jobs = d.data, d.jobs
+	for _, a := range d.adopted {
+		p.Adopted = append(p.Adopted, &a.sit.Fed)
+	}
 	change := decide.ApplyChange(d.Sit, p)
 	for _, put := range change.Put {
 		d.resolve.apply(put.Rec)

@@ -1,0 +1,100 @@
+package controlplane_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/test/await"
+)
+
+// lone is a service of one cluster that stands alone.
+const lone = `{"name":"lone","cluster_id":"d","image":"i","cpu":"0.5","memory":"0.5Gi","script":"s"}`
+
+// createLone creates it with a visibility, and gives its token.
+func (w *world) createLone(visibility string) (token string) {
+	w.t.Helper()
+	def := strings.Replace(lone, "{", `{"visibility":"`+visibility+`",`, 1)
+	if _, err := w.Federations.CreateService(w.t.Context(), admin, send(w.t, def)); err != nil {
+		w.t.Fatal(err)
+	}
+	return w.tokenOf("lone")
+}
+
+// tokenOf is the token of a service for the control plane.
+func (w *world) tokenOf(service string) string {
+	w.t.Helper()
+	s, _, err := w.Federations.Service(w.t.Context(), admin, service, "")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s.Token
+}
+
+// adopt makes it a member of the federation.
+func (w *world) adopt() {
+	w.t.Helper()
+	if _, err := w.changeReplicas(federations.ReplicasRequest{Add: []oscar.Member{member("d", "lone")}}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// opens demands that a token is accepted, or is not.
+func (w *world) opens(when, service, token string, want bool) {
+	w.t.Helper()
+	if _, err := w.Tokens.ServiceCaller(w.t.Context(), service, token); err != nil && !errors.Is(err, identity.ErrUnauthenticated) || (err == nil) != want {
+		w.t.Errorf("%s: %v", when, err)
+	}
+}
+
+// A token that was replaced stays replaced when its service becomes a member of another federation.
+func TestAReplacedTokenStaysReplacedInAnotherFederation(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.addCluster("d")
+		w.mustCreate()
+		first, member := w.createLone("private"), w.tokenOf("grayifyr0")
+		if _, err := w.Federations.RotateToken(t.Context(), admin, "lone", "", ""); err != nil {
+			t.Fatal(err)
+		}
+		second := w.tokenOf("lone")
+		w.adopt()
+		w.opens("the token before the rotation", "lone", first, false)
+		w.opens("the one after it", "lone", second, true)
+		w.opens("a member's of before", "grayifyr0", member, false)
+		w.opens("a member's now", "grayifyr0", w.tokenOf("grayifyr0"), true)
+	})
+}
+
+// A service that becomes a member of a federation which fewer users see has another token.
+func TestATokenIsReplacedWhenItsServiceIsHiddenByItsNewFederation(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.addCluster("d")
+		w.mustCreate()
+		public := w.createLone("public")
+		w.adopt()
+		w.opens("the token that everybody could read", "lone", public, false)
+		w.opens("the token now", "lone", w.tokenOf("lone"), true)
+	})
+}
+
+// A service that becomes a member of a federation that as many users see keeps its token.
+func TestATokenStaysWhenNobodyLosesItsService(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.addCluster("d")
+		w.mustCreate()
+		token := w.createLone("private")
+		w.adopt()
+		w.opens("its token", "lone", token, true)
+		if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Wait: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		w.opens("its token, after its end", "lone", token, false)
+	})
+}
