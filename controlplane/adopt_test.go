@@ -9,6 +9,8 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/test/await"
 )
 
@@ -80,6 +82,36 @@ func TestATokenIsReplacedWhenItsServiceIsHiddenByItsNewFederation(t *testing.T) 
 		w.adopt()
 		w.opens("the token that everybody could read", "lone", public, false)
 		w.opens("the token now", "lone", w.tokenOf("lone"), true)
+	})
+}
+
+// The refresh token of a federation that ends because its service is adopted is forgotten, not revoked: the other
+// federation may have the same one.
+func TestAnAdoptionRevokesNoRefreshToken(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.addCluster("d")
+		w.mustCreate()
+		w.createLone("private")
+		former, err := w.Federations.Replicas(t.Context(), admin, "lone", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := record.HoldKey("d", former.UID)
+		w.put(key, record.Hold{V: 1, Order: record.HoldKeep, Serial: 1, Owner: former.Owner, GivenAt: record.At(time.Now())})
+		w.adopt()
+		var hold *record.Hold
+		w.eventually(func() bool {
+			kv, err := w.store.Get(t.Context(), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			hold, err = store.Decode[record.Hold](kv)
+			return err == nil && hold.Order != record.HoldKeep
+		})
+		if hold.Order != record.HoldForget {
+			t.Errorf("the order is %q", hold.Order)
+		}
 	})
 }
 

@@ -55,11 +55,11 @@ func (c *Controller) adoptions(caller identity.Caller, f *record.Federation, g *
 	return out
 }
 
-// withJobs are those of former federations that jobs in the store name.
-func (c *Controller) withJobs(former []string) (out []string) {
+// leftovers are those of former federations that jobs or refresh tokens in the store name.
+func (c *Controller) leftovers(former []string) (out []string) {
 	c.state.Read(func(v *view.View) {
 		for _, uid := range former {
-			if !v.Jobs.ByFederation.Of(uid).Empty() {
+			if !v.Jobs.ByFederation.Of(uid).Empty() || v.Tokens.Has(uid) {
 				out = append(out, uid)
 			}
 		}
@@ -81,7 +81,7 @@ func standsAlone(f *record.Federation) bool {
 
 // adopt gives the members of the next generation that are adopted their uids, and the generation
 // a number above theirs: the services on the clusters carry those. former are the federations
-// adopted from before whose jobs may still follow.
+// adopted from before of which something is left.
 func (d *ChangeDraft) adopt(all []*adoption, former []string) {
 	d.adopted, d.Next.Former = all, former
 	for _, a := range all {

@@ -85,7 +85,7 @@ func (c *Controller) DraftChange(ctx context.Context, id Change, p view.MemberRe
 	d.Next = nextGeneration(sit, s, g, id.Claim.RequestID, resolve)
 	d.Next.By = id.Caller.Subject
 	if resolve == nil && !id.removes {
-		d.adopt(c.adoptions(id.Caller, p.Rec, g), c.withJobs(d.Next.Former))
+		d.adopt(c.adoptions(id.Caller, p.Rec, g), c.leftovers(d.Next.Former))
 	}
 	r := c.Renderer(s, g, d.Next)
 	if r.known, err = c.alsoKnown(ctx, p.Rec, id.back, known); err != nil {

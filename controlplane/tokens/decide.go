@@ -22,10 +22,12 @@ const (
 // tokenSituation is one federation's tokens, as they stood at one revision.
 type tokenSituation struct {
 	uid string
-	// fed is nil when the federation is gone, and fedRev 0.
-	fed    *record.Federation
-	fedRev int64
-	tokens *view.TokenState
+	// fed is nil when the federation is gone, and fedRev 0. adopted says that its service lives on in
+	// another one.
+	fed     *record.Federation
+	fedRev  int64
+	adopted bool
+	tokens  *view.TokenState
 	// holderAlive says whether a holder's syncer has a session.
 	holderAlive map[string]bool
 	// recipients are the keys of the members that want a token, as their syncers
@@ -100,6 +102,9 @@ func (s *tokenSituation) step(name string) tokenStep {
 // lives.
 func (s *tokenSituation) ending() record.HoldOrder {
 	switch {
+	case s.fed == nil && s.adopted:
+		// Its owner may have given the other federation this token, or another one of the same login.
+		return record.HoldForget
 	case s.fed == nil, s.fed.Phase == record.PhaseDeleting:
 		return record.HoldRevoke
 	case s.fed.Phase == record.PhaseRollingBack, s.fed.Phase.Result():
@@ -318,6 +323,7 @@ func situationOf(v *view.View, uid string) (tokenSituation, bool) {
 	if f, ok := v.Federations.Lookup(uid); ok {
 		out.fed, out.fedRev = f.Rec, f.Rev
 	}
+	out.adopted = v.Heir(uid) != nil
 	for holder := range c.Holds {
 		out.holderAlive[holder] = v.Alive(holder)
 	}

@@ -205,6 +205,7 @@ func TestTheOrderToTheHolder(t *testing.T) {
 		}, "", false},
 		"the federation is deleted": {func(s *tokenSituation) { s.fed.Phase = record.PhaseDeleting }, record.HoldRevoke, false},
 		"the federation is gone":    {func(s *tokenSituation) { s.fed = nil }, record.HoldRevoke, false},
+		"its service lives on":      {func(s *tokenSituation) { s.fed, s.adopted = nil, true }, record.HoldForget, false},
 		"the creation is refused":   {func(s *tokenSituation) { s.fed.Phase = record.PhaseAborted }, record.HoldForget, false},
 		"the creation fails":        {func(s *tokenSituation) { s.fed.Phase = record.PhaseRollingBack }, record.HoldForget, false},
 		"deleted, and not done":     {func(s *tokenSituation) { s.fed, s.tokens.Holds["a"].Rec.Order = nil, record.HoldRevoke }, "", false},
