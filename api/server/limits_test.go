@@ -1,13 +1,18 @@
 package server_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/oscarfed/oscarfed/api/server"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/view"
@@ -134,45 +139,136 @@ func TestOpenPathsAreLimitedPerAddress(t *testing.T) {
 }
 
 // ?wait= on replicas answers when nothing is under way, or with what there is
-// when the wait is over.
+// when the wait is over. However long that is, it asks once, and follows what changes.
 func TestWaitForReplicas(t *testing.T) {
-	phases := func(list ...string) func() *view.Replicas {
-		i := -1
-		return func() *view.Replicas {
-			i = min(i+1, len(list)-1)
-			f := example()
-			if list[i] == "replica applying" {
-				f.Members[1].Status.Phase = "applying"
-			} else {
-				f.Phase = record.Phase(list[i])
-			}
-			return &view.Replicas{Federation: f}
+	at := func(phase string) *view.Replicas {
+		f := example()
+		if phase == "replica applying" {
+			f.Members[1].Status.Phase = "applying"
+		} else {
+			f.Phase = record.Phase(phase)
 		}
+		return &view.Replicas{Federation: f, StreamRevision: 4711}
 	}
+	gone := &fault.Error{Code: fault.CodeNotFound, Message: "there is no such service"}
 	tests := []struct {
 		name, query string
 		phases      []string
-		calls       int
+		end         error
+		calls       []string
+		status      int
 		phase       string
 	}{
-		{"no wait", "", []string{"applying"}, 1, "applying"},
-		{"settled at once", "?wait=30s", []string{"ready"}, 1, "ready"},
-		{"settles", "?wait=30s", []string{"preparing", "applying", "replica applying", "ready"}, 4, "ready"},
-		{"rolls back", "?wait=30s", []string{"rolling_back", "rolled_back"}, 2, "rolled_back"},
-		{"does not settle", "?wait=900ms", []string{"changing"}, 4, "changing"},
+		{"no wait", "", []string{"applying"}, nil, []string{"Replicas"}, 200, "applying"},
+		{"settled at once", "?wait=30s", []string{"ready"}, nil, []string{"Replicas"}, 200, "ready"},
+		{"settles", "?wait=30s", []string{"preparing", "applying", "replica applying", "ready", "changing"}, nil, []string{"Replicas", "WatchReplicas"}, 200, "ready"},
+		{"rolls back", "?wait=30s", []string{"rolling_back", "rolled_back"}, nil, []string{"Replicas", "WatchReplicas"}, 200, "rolled_back"},
+		{"does not settle", "?wait=10m", []string{"changing"}, nil, []string{"Replicas", "WatchReplicas"}, 200, "changing"},
+		{"is deleted", "?wait=30s", []string{"deleting"}, gone, []string{"Replicas", "WatchReplicas"}, 404, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := &fake{replicas: phases(tt.phases...)}
-				body := bodyOf(t, newClient(t, f).do("GET", "/system/replicas/a"+tt.query, ""))
-				if !contains(body, `"phase":"`+tt.phase+`","coordinator"`) {
-					t.Errorf("got %s", body)
+				f := &fake{replicas: func() *view.Replicas { return at(tt.phases[0]) }}
+				f.watch = func(ctx context.Context, since int64, fn func(*view.Replicas) error) error {
+					if since != 4711 {
+						t.Errorf("since %d", since)
+					}
+					for _, phase := range tt.phases[1:] {
+						if err := fn(at(phase)); err != nil {
+							return err
+						}
+					}
+					if tt.end != nil {
+						return tt.end
+					}
+					<-ctx.Done()
+					return context.Cause(ctx)
 				}
-				if f.count() != tt.calls {
-					t.Errorf("asked %d times, want %d", f.count(), tt.calls)
+				resp := newClient(t, f).do("GET", "/system/replicas/a"+tt.query, "")
+				if body := bodyOf(t, resp); resp.StatusCode != tt.status || tt.phase != "" && !contains(body, `"phase":"`+tt.phase+`","coordinator"`) {
+					t.Errorf("got %d %s", resp.StatusCode, body)
+				}
+				var calls []string
+				for _, call := range f.calls {
+					calls = append(calls, call.name)
+				}
+				if diff := cmp.Diff(tt.calls, calls); diff != "" {
+					t.Error(diff)
 				}
 			})
 		})
 	}
+}
+
+// A read that waits counts as a watch.
+func TestReadsThatWaitAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newSource().fake()
+		f.replicas = func() *view.Replicas { return viewAt(7, "applying") }
+		srv := newServer(t, f, byHeader, func(cfg *server.Config) { cfg.MaxWatches = 2 })
+		handler := srv.Handler()
+		one := watchIn(t, handler, "/system/replicas/a?wait=10m", "X-Caller", "ann")
+		two := watchIn(t, handler, "/system/replicas/a?watch=true", "X-Caller", "ann")
+		for _, path := range []string{"/system/replicas/b?wait=1s", "/system/replicas/b?watch=true"} {
+			if c := watchIn(t, handler, path, "X-Caller", "ann"); !c.ended() || c.status != 429 || c.header.Get("Retry-After") != "15" {
+				t.Errorf("%s: answered %d %v", path, c.status, c.header)
+			}
+		}
+		if c := watchIn(t, handler, "/system/replicas/b?wait=0s", "X-Caller", "ann"); !c.ended() || c.status != 200 {
+			t.Errorf("one that does not wait: %d", c.status)
+		}
+		if c := watchIn(t, handler, "/system/replicas/b?wait=10m", "X-Caller", "bob"); c.ended() {
+			t.Errorf("one of another caller: %d", c.status)
+		}
+		two.gone()
+		if !two.ended() || one.ended() {
+			t.Error("the wrong one was ended")
+		}
+		if c := watchIn(t, handler, "/system/replicas/b?wait=10m", "X-Caller", "ann"); c.ended() {
+			t.Errorf("afterwards: %d", c.status)
+		}
+		<-time.After(10 * time.Minute)
+		synctest.Wait()
+		if n := srv.WatchingCallers(); n != 0 {
+			t.Errorf("%d callers who wait for nothing are remembered", n)
+		}
+	})
+}
+
+// A change beyond the limit is refused before the control plane is asked for anything.
+func TestChangesAtATimeAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, entered, release, _ := blocking()
+		f.deleted, f.replicas = &federations.DeleteResult{}, func() *view.Replicas { return viewAt(7, "ready") }
+		c := newClient(t, f, byHeader, func(cfg *server.Config) { cfg.MaxChanges = 1 })
+		first := make(chan int)
+		go func() { first <- c.do("POST", "/system/services?wait=10m", service, "X-Caller", "ann").StatusCode }()
+		<-entered
+		f.before = nil
+		for path, method := range map[string]string{
+			"/system/services?wait=10m": "POST", "/system/services": "PUT", "/system/services/a?wait=1s": "DELETE", "/system/services/a/stop": "POST",
+			"/system/federation/a": "POST", "/system/federations": "POST", "/system/replicas/a?all=true": "DELETE", "/system/replicas/a/rollback": "POST", "/system/clusters/a": "DELETE",
+		} {
+			if resp := c.do(method, path, service, "X-Caller", "ann"); resp.StatusCode != 429 || resp.Header.Get("Retry-After") != "1" {
+				t.Errorf("%s %s: answered %d %v", method, path, resp.StatusCode, resp.Header)
+			}
+		}
+		if n := f.count(); n != 1 {
+			t.Errorf("the control plane was asked %d times", n)
+		}
+		if resp := c.do("GET", "/system/replicas/a", "", "X-Caller", "ann"); resp.StatusCode != 200 {
+			t.Errorf("a read: %d", resp.StatusCode)
+		}
+		if resp := c.do("DELETE", "/system/services/a", "", "X-Caller", "bob"); resp.StatusCode != 204 {
+			t.Errorf("a change of another caller: %d", resp.StatusCode)
+		}
+		close(release)
+		if status := <-first; status != 201 {
+			t.Errorf("the first change: %d", status)
+		}
+		if resp := c.do("DELETE", "/system/services/a", "", "X-Caller", "ann"); resp.StatusCode != 204 {
+			t.Errorf("afterwards: %d", resp.StatusCode)
+		}
+	})
 }

@@ -48,27 +48,25 @@ func (s *Server) getReplicas(w http.ResponseWriter, r *http.Request) error {
 	return respond.JSON(w, http.StatusOK, view.Wire(s.cfg.Now()))
 }
 
-// settlePause is the time between two reads of a federation that a request waits for.
-const settlePause = 250 * time.Millisecond
-
-// settledReplicas asks again until nothing is under way or the wait is over.
+// settledReplicas follows a federation until nothing is under way there or the wait is over.
 func (s *Server) settledReplicas(r *http.Request, wait time.Duration) (*view.Replicas, error) {
 	caller, name, cluster := respond.StateOf(r).Caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id")
+	now, err := s.cp.Federations.Replicas(r.Context(), caller, name, cluster)
+	if err != nil || wait == 0 || settled(now) {
+		return now, err
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
-	tick := time.NewTicker(settlePause)
-	defer tick.Stop()
-	for {
-		view, err := s.cp.Federations.Replicas(r.Context(), caller, name, cluster)
-		if err != nil || settled(view) {
-			return view, err
+	err = s.cp.Federations.WatchReplicas(ctx, caller, name, cluster, now.StreamRevision, func(next *view.Replicas) error {
+		if now = next; settled(now) {
+			cancel()
 		}
-		select {
-		case <-ctx.Done():
-			return view, nil
-		case <-tick.C:
-		}
+		return ctx.Err()
+	})
+	if ctx.Err() != nil {
+		return now, nil
 	}
+	return nil, err
 }
 
 // settled says whether neither the federation nor a replica of it is on its way

@@ -29,9 +29,9 @@ func (s *Server) routes() chi.Router {
 	})
 	s.routesOfOSCAR(r)
 	s.routesOfStreams(r)
-	r.With(s.ready, s.deadline, s.authenticateService, s.limits.Caller).Get(replicasRoute, s.handle(s.getReplicas))
+	r.With(s.ready, s.deadline, s.authenticateService, s.limits.Caller, s.atATime).Get(replicasRoute, s.handle(s.getReplicas))
 	r.Group(func(r chi.Router) {
-		r.Use(s.ready, s.deadline, s.authenticate, s.limits.Caller, middleware.RefuseForms(s.log))
+		r.Use(s.ready, s.deadline, s.authenticate, s.limits.Caller, middleware.RefuseForms(s.log), s.atATime)
 		s.routesOfFederations(r)
 		s.routesOfJobs(r)
 		s.routesOfClusters(r)
@@ -53,7 +53,7 @@ func (s *Server) common() []func(http.Handler) http.Handler {
 // routesOfOSCAR are OSCAR's own paths.
 func (s *Server) routesOfOSCAR(r chi.Router) {
 	r.Group(func(r chi.Router) {
-		r.Use(middleware.AsOSCAR, s.ready, s.deadline, s.authenticate, s.limits.Caller)
+		r.Use(middleware.AsOSCAR, s.ready, s.deadline, s.authenticate, s.limits.Caller, s.atATime)
 		r.Get("/system/info", s.handle(s.info))
 		r.Get("/system/config", s.handle(s.config))
 		r.Get("/system/status", s.handle(s.systemStatus))

@@ -27,6 +27,8 @@ const (
 	DefaultWait      = 60 * time.Second
 	// DefaultMaxWatches is enough for the pages and scripts that share a user.
 	DefaultMaxWatches = 100
+	// DefaultMaxChanges is enough for the scripts that share a user, while clusters are slow.
+	DefaultMaxChanges = 500
 	// DefaultTimeout is what a use case may take besides what the caller waits for.
 	DefaultTimeout = 30 * time.Second
 )
@@ -74,8 +76,11 @@ type Config struct {
 	Now func() time.Time
 	// MaxBody in bytes; 0 means DefaultMaxBody.
 	MaxBody int64
-	// MaxWatches of one caller at a time; 0 means DefaultMaxWatches.
+	// MaxWatches of one caller at a time, reads that wait included; 0 means DefaultMaxWatches.
 	MaxWatches int
+	// MaxChanges of one caller at a time, those that wait for their outcome included; 0 means
+	// DefaultMaxChanges.
+	MaxChanges int
 	// DefaultWait is how long a creation waits for its outcome when the caller
 	// does not say; 0 means DefaultWait.
 	DefaultWait time.Duration
@@ -103,7 +108,8 @@ type Server struct {
 	limits   *middleware.Limits
 	accepted *middleware.Accepted
 	cfg      Config
-	watchers *watchers
+	watchers *slots
+	changes  *slots
 	// drained is closed by Drain.
 	drained chan struct{}
 	drain   sync.Once
@@ -130,6 +136,9 @@ func New(cfg Config) *Server {
 	if cfg.MaxWatches <= 0 {
 		cfg.MaxWatches = DefaultMaxWatches
 	}
+	if cfg.MaxChanges <= 0 {
+		cfg.MaxChanges = DefaultMaxChanges
+	}
 	if cfg.DefaultWait <= 0 {
 		cfg.DefaultWait = DefaultWait
 	}
@@ -144,7 +153,8 @@ func New(cfg Config) *Server {
 		metrics:   middleware.NewMetrics(cfg.Registry),
 		limits:    middleware.NewLimits(cfg.RateLimit, cfg.Logger),
 		accepted:  middleware.NewAccepted(),
-		watchers:  newWatchers(cfg.MaxWatches),
+		watchers:  newSlots(cfg.MaxWatches, tooManyWatches, pingEvery),
+		changes:   newSlots(cfg.MaxChanges, tooManyChanges, time.Second),
 		drained:   make(chan struct{}),
 		pageFiles: sync.OnceValues(loadPage),
 		cfg:       cfg,

@@ -1,0 +1,74 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/server/respond"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+)
+
+// The refusals of one more watch, and of one more change.
+const (
+	tooManyWatches = "there are %d watches and waiting reads of this caller already; end one of them, or read without ?watch=true and ?wait="
+	tooManyChanges = "%d changes of this caller are under way already, and this one was not begun; send it again after the pause in Retry-After"
+)
+
+// atATime limits what a caller has under way. A change takes its slot before it is read, so what
+// was accepted is not refused; it may wait for its outcome. A read that waits holds what a watch
+// holds, and counts as one.
+func (s *Server) atATime(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		slots := s.changes
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+			if watching(r) || paramsOf(r).wait(0) == 0 {
+				next.ServeHTTP(w, r) // a watch counts itself
+				return
+			}
+			slots = s.watchers
+		}
+		leave, err := slots.enter(respond.StateOf(r).Caller.Account())
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		defer leave()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// slots limit how many requests of each caller are open at a time.
+type slots struct {
+	max int
+	// refusal says what there are max of; retryAfter goes with it.
+	refusal    string
+	retryAfter time.Duration
+
+	mu   sync.Mutex
+	open map[string]int
+}
+
+func newSlots(most int, refusal string, retryAfter time.Duration) *slots {
+	return &slots{max: most, refusal: refusal, retryAfter: retryAfter, open: map[string]int{}}
+}
+
+// enter counts one more request of a caller; leave must be called when it ends.
+func (s *slots) enter(caller string) (leave func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[caller] >= s.max {
+		return nil, &fault.Error{Code: fault.CodeExhausted, Message: fmt.Sprintf(s.refusal, s.max), RetryAfter: s.retryAfter}
+	}
+	s.open[caller]++
+	return func() { s.leave(caller) }, nil
+}
+
+func (s *slots) leave(caller string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[caller]--; s.open[caller] == 0 {
+		delete(s.open, caller)
+	}
+}
