@@ -14,7 +14,7 @@ import (
 )
 
 // limitBody bounds the size of every body. The time that one may take is the
-// server's ReadTimeout.
+// server's ReadTimeout, but for an invocation's.
 func (s *Server) limitBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body != nil && r.Body != http.NoBody {

@@ -35,15 +35,13 @@ const (
 	clusterHeader = "Oscarfed-Cluster"
 )
 
-// streamed bounds a request whose body and answer are streamed.
+// streamed bounds a request whose answer is streamed. Its body gets no longer time here: the
+// caller is not known yet.
 func (s *Server) streamed(limit time.Duration) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			until := time.Now().Add(limit + writeSlack)
-			control := http.NewResponseController(w)
 			// Not supported outside a real server, where no client is slow.
-			_ = control.SetReadDeadline(until)
-			_ = control.SetWriteDeadline(until)
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(limit + writeSlack))
 			ctx, cancel := context.WithTimeout(r.Context(), limit)
 			defer cancel()
 			next.ServeHTTP(w, r.WithContext(ctx))
@@ -57,6 +55,7 @@ func (s *Server) runService(w http.ResponseWriter, r *http.Request) error {
 		return respond.Errorf(fault.CodeTooLarge, "the body is larger than the limit of %d bytes", maxRunBody)
 	}
 	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(runTimeout)) // as long as the answer may take
 	body := &forwardedBody{body: r.Body, control: control, reading: make(chan struct{}, 1)}
 	defer body.stop()
 	req := runs.Request{

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -22,6 +23,9 @@ const (
 
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
+	// unreadTimeout is how long net/http may wait for what a handler has left of a body. It
+	// reads that before it answers, so that the connection can be used again.
+	unreadTimeout = 2 * time.Second
 	maxHeader     = 64 << 10 // bytes
 )
 
@@ -62,7 +66,7 @@ func Serve(ctx context.Context, cfg ServeConfig) error {
 	requests, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	server := &http.Server{
-		Handler:           cfg.Handler,
+		Handler:           boundUnread(cfg.Handler),
 		TLSConfig:         cfg.TLS,
 		ReadHeaderTimeout: min(headerTimeout, cfg.ReadTimeout),
 		ReadTimeout:       cfg.ReadTimeout,
@@ -103,6 +107,36 @@ func Serve(ctx context.Context, cfg ServeConfig) error {
 		return nil
 	})
 	return group.Wait()
+}
+
+// boundUnread bounds the time for what is left of a body when its handler has returned. Else a
+// request that was refused at once would hold its connection until its read deadline.
+func boundUnread(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor != 1 || r.Body == http.NoBody { // a stream of HTTP/2 ends with its handler
+			next.ServeHTTP(w, r)
+			return
+		}
+		body := &incomingBody{ReadCloser: r.Body}
+		copied := r.WithContext(r.Context()) // net/http looks at the body in its own request
+		copied.Body = body
+		next.ServeHTTP(w, copied)
+		if !body.whole {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(unreadTimeout))
+		}
+	})
+}
+
+// incomingBody notes whether a body was read to its end.
+type incomingBody struct {
+	io.ReadCloser
+	whole bool
+}
+
+func (b *incomingBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.whole = b.whole || errors.Is(err, io.EOF)
+	return n, err
 }
 
 // Exposed says whether a listener can be reached from other machines. Plain HTTP there shows all

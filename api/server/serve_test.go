@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -19,6 +21,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/server"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/runs"
 	"github.com/oscarfed/oscarfed/internal/handshake"
 	"github.com/oscarfed/oscarfed/test/wire"
 )
@@ -75,6 +78,17 @@ func (s *serving) wait() error {
 	s.stop()
 	<-s.done
 	return s.err
+}
+
+// dial opens a connection, and sends nothing.
+func (s *serving) dial(t *testing.T) net.Conn {
+	t.Helper()
+	conn, err := s.net.Host("client").DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
 }
 
 func (s *serving) post(ctx context.Context, body io.Reader) (int, error) {
@@ -268,6 +282,97 @@ func TestHeadersAreLimited(t *testing.T) {
 	})
 }
 
+// A request that is refused before its body was read does not hold its connection, whatever
+// its deadline is: the body may never come.
+func TestARefusedRequestHoldsNoConnection(t *testing.T) {
+	for name, c := range map[string]struct{ head, status string }{
+		"an invocation":            {"POST /run/a HTTP/1.1\r\nContent-Length: 100000\r\n", "401"},
+		"an invocation in chunks":  {"POST /run/a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n", "401"},
+		"an invocation of a token": {"POST /run/a HTTP/1.1\r\nContent-Length: 100000\r\nAuthorization: Bearer " + strings.Repeat("0", 64) + "\r\n", "401"},
+		"a request to a cluster":   {"PUT /system/quotas/user/a HTTP/1.1\r\nContent-Length: 1000\r\n", "401"},
+		"a creation":               {"POST /system/services HTTP/1.1\r\nContent-Length: 1000\r\n", "401"},
+		"a foreign page":           {"POST /system/services HTTP/1.1\r\nContent-Length: 1000\r\nSec-Fetch-Site: cross-site\r\nOrigin: https://example.org\r\n", "403"},
+		"an unknown path":          {"POST /nowhere HTTP/1.1\r\nContent-Length: 1000\r\n", "404"},
+		"one without credentials":  {"GET /health HTTP/1.1\r\nContent-Length: 1000\r\n", "200"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := serve(t, server.ServeConfig{Handler: newServer(t, &fake{health: gate.Health{OK: true}}).Handler(), ReadTimeout: time.Hour})
+				conn := s.dial(t)
+				if _, err := io.WriteString(conn, c.head+"Host: x\r\n\r\n"); err != nil {
+					t.Fatal(err)
+				}
+				if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+					t.Fatal(err)
+				}
+				answer, err := io.ReadAll(conn)
+				if err != nil {
+					t.Errorf("the connection stands: %v", err)
+				}
+				if !strings.HasPrefix(string(answer), "HTTP/1.1 "+c.status) || !strings.Contains(string(answer), "\r\nConnection: close\r\n") {
+					t.Errorf("answered %q", answer)
+				}
+			})
+		})
+	}
+}
+
+// What is left of a body that comes is not in the way of the next request.
+func TestARefusedRequestKeepsAConnectionWhoseBodyComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, server.ServeConfig{Handler: newServer(t, &fake{}).Handler()})
+		conn := s.dial(t)
+		answers := bufio.NewReader(conn)
+		for range 3 {
+			if _, err := io.WriteString(conn, "POST /run/a HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n0123456789"); err != nil {
+				t.Fatal(err)
+			}
+			resp, err := http.ReadResponse(answers, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _ = bodyOf(t, resp); resp.StatusCode != 401 || resp.Close {
+				t.Errorf("answered %d %v", resp.StatusCode, resp.Header)
+			}
+			<-time.After(time.Minute) // it stands idle
+		}
+	})
+}
+
+// The body of an invocation may take longer than that of other requests.
+func TestTheBodyOfAnInvocationOutlivesTheReadTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{run: func(req runs.Request) (*runs.Answer, error) {
+			body, err := io.ReadAll(req.Body)
+			if err != nil {
+				return nil, err
+			}
+			return answering(200, nil, bytes.NewReader(body), int64(len(body)))(req)
+		}}
+		s := serve(t, server.ServeConfig{Handler: newServer(t, f).Handler()})
+		slow, feed := io.Pipe()
+		go func() {
+			_, _ = io.WriteString(feed, "first")
+			<-time.After(time.Minute)
+			_, _ = io.WriteString(feed, ", last")
+			_ = feed.Close()
+		}()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/run/a", slow)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.SetBasicAuth(user, password)
+		resp, err := s.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if got := bodyOf(t, resp); resp.StatusCode != 200 || got != "first, last" {
+			t.Errorf("answered %d %q", resp.StatusCode, got)
+		}
+	})
+}
+
 func TestExposed(t *testing.T) {
 	for address, exposed := range map[string]bool{
 		"127.0.0.1": false, "127.8.8.8": false, "::1": false, "0.0.0.0": true, "::": true, "192.0.2.1": true, "": true,
@@ -284,14 +389,6 @@ func TestExposed(t *testing.T) {
 // Connections that send no request are bounded, and so is their time.
 func TestConnectionsWithoutARequestAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		silent := func(s *serving) net.Conn {
-			conn, err := s.net.Host("client").DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url, "http://"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = conn.Close() })
-			return conn
-		}
 		ended := func(conn net.Conn) {
 			if err := conn.SetReadDeadline(time.Now().Add(10 * time.Minute)); err != nil {
 				t.Fatal(err)
@@ -301,8 +398,8 @@ func TestConnectionsWithoutARequestAreBounded(t *testing.T) {
 			}
 		}
 		full := serve(t, server.ServeConfig{Handler: http.NotFoundHandler(), Handshakes: handshake.Limits{Total: 1, Timeout: time.Hour}})
-		silent(full)
-		ended(silent(full))
-		ended(silent(serve(t, server.ServeConfig{Handler: http.NotFoundHandler()})))
+		full.dial(t)
+		ended(full.dial(t))
+		ended(serve(t, server.ServeConfig{Handler: http.NotFoundHandler()}).dial(t))
 	})
 }
