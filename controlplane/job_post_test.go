@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/embedded"
@@ -138,6 +139,39 @@ func TestAJobWhoseEndpointAnsweredWhileEtcdWasAwayEnds(t *testing.T) {
 		heal()
 		if done := w.is(j.ID, record.JobSucceeded); done.Attempt != 1 || len(asked) > 0 {
 			t.Errorf("%+v, asked %d times more", done, len(asked))
+		}
+	})
+}
+
+// An endpoint that takes connections and answers nothing holds up the jobs of its own account: another account's job
+// gets the next free place.
+func TestAnEndpointThatHangsHoldsNobodyElseUp(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := emptyWorld(t, embedded.Config{})
+		var hanging atomic.Int32
+		hangs := w.net.Host("hangs").Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			hanging.Add(1)
+			_, _ = io.Copy(io.Discard, r.Body) // only then a server sees that its client has gone
+			<-r.Context().Done()
+		}))
+		delivered := make(chan int32, 1)
+		answers := w.net.Host("answers").Serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { delivered <- hanging.Load() }))
+		w.startWithEndpoint(hangs, w.reachable)
+		other := fmt.Sprintf(`{"name":"otherr0","visibility":"public","image":"i","cpu":"0.5","memory":"0.5Gi","script":"s","federation":{"topology":"star","delegation":"static",
+"members":[{"type":"endpoint","url":%q}]}}`, answers)
+		if _, err := w.Federations.CreateService(t.Context(), admin, send(t, other)); err != nil {
+			t.Fatal(err)
+		}
+		for range 100 {
+			w.submit()
+		}
+		w.eventually(func() bool { return hanging.Load() > 0 })
+		before := hanging.Load()
+		if _, err := w.Jobs.Submit(t.Context(), identity.Caller{Subject: "ann"}, jobs.Request{Service: "otherr0", Event: []byte(secretEvent)}); err != nil {
+			t.Fatal(err)
+		}
+		if at := <-delivered; at > before+10 {
+			t.Errorf("%d jobs of another account were sent before it", at-before)
 		}
 	})
 }

@@ -85,8 +85,13 @@ func New(cfg Config) (*Controller, error) {
 		sealer:   cfg.Sealer,
 		acceptor: newAcceptor(), dispatcher: newDispatcher(), reconciler: newReconciler(), poster: newPoster(cfg.EndpointNetworks, cfg.Dial),
 	}
+	order := newTurns(c.tenantOf)
 	c.posts = worker.New(worker.Config[string]{
-		Handle: c.postJob, Goroutines: posts, MinBackoff: 10 * time.Millisecond, Stale: []error{gate.ErrStale, gate.ErrFence},
+		Handle: func(ctx context.Context, id string) (time.Duration, error) {
+			defer order.done(id)
+			return c.postJob(ctx, id)
+		},
+		Order: order, Goroutines: posts, MinBackoff: 10 * time.Millisecond, Stale: []error{gate.ErrStale, gate.ErrFence},
 		OnError: func(id string, err error) {
 			cfg.Logger.Warn("a job was not handed to its endpoint; it is tried again", "job", id, "error", err)
 		},

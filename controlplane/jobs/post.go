@@ -19,6 +19,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/internal/outbound"
+	"github.com/oscarfed/oscarfed/internal/share"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -153,6 +154,17 @@ func (p *poster) outcomeOf(id string) postedWhat {
 		return what
 	}
 	return postedWhat{unsent: true, message: "the control plane lost etcd before it asked the endpoint"}
+}
+
+// tenantOf is whose a job is.
+func (c *Controller) tenantOf(id string) (out share.Tenant) {
+	c.state.Read(func(v *view.View) {
+		if j := v.Jobs.ByID.Get(id).Rec; j != nil {
+			out.Account, out.Federation = view.AccountOf(j), j.Federation
+			out.Weights = c.cfg.Weights.Of(out.Account, j.GroupID)
+		}
+	})
+	return out
 }
 
 // postSituation is false for a job that is not at an endpoint.
