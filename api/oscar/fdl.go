@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"strings"
 )
 
 // FDL is a file in the Functions Definition Language.
@@ -14,8 +15,7 @@ type FDL struct {
 	Clusters         map[string]ClusterCredential
 }
 
-// Function is one service of an FDL. Script of the service is still the path of a file, relative
-// to the FDL: the reader of the file puts its text there.
+// Function is one service of an FDL.
 type Function struct {
 	// Cluster that the service is for: the key above it, else its cluster_id,
 	// else empty.
@@ -23,9 +23,12 @@ type Function struct {
 	// ClusterKey says that a key named the cluster.
 	ClusterKey bool
 	// Path of the service in the file, as in functions.oscar[0].oscar-cluster-a, and its line.
-	Path    string
-	Line    int
-	Service *Service
+	Path string
+	Line int
+	// ScriptFile is the path of a file, relative to the FDL, that the script of the service names: the
+	// reader of the FDL puts the file's text there. It is empty when the script is the text itself.
+	ScriptFile string
+	Service    *Service
 }
 
 // ParseFDL reads an FDL. Each entry of functions.oscar is either a service below
@@ -102,7 +105,7 @@ func functionsOf(path string, item *value) ([]Function, []Violation) {
 	}
 	if name := item.field("name"); name != nil && name.kind != kindObject {
 		s, violations := serviceOf(path, item, true)
-		return []Function{{Cluster: s.ClusterID, Path: path, Line: item.line, Service: s}}, violations
+		return []Function{{Cluster: s.ClusterID, Path: path, Line: item.line, ScriptFile: scriptFile(item, s), Service: s}}, violations
 	}
 	if len(item.fields) == 0 {
 		return nil, []Violation{{Path: path, Rule: RuleRequired, Message: path + " is empty; give the id of a cluster and its service"}}
@@ -118,7 +121,7 @@ func functionsOf(path string, item *value) ([]Function, []Violation) {
 		}
 		s, more := serviceOf(at, f.value, true)
 		violations = append(violations, more...)
-		function := Function{Cluster: s.ClusterID, Path: at, Line: f.value.line, Service: s}
+		function := Function{Cluster: s.ClusterID, Path: at, Line: f.value.line, ScriptFile: scriptFile(f.value, s), Service: s}
 		if f.key != DefaultClusterKey {
 			function.Cluster, function.ClusterKey = f.key, true
 			s.ClusterID = f.key
@@ -126,6 +129,15 @@ func functionsOf(path string, item *value) ([]Function, []Violation) {
 		functions = append(functions, function)
 	}
 	return functions, violations
+}
+
+// scriptFile is the path that the script of a service names. A block scalar is the text itself, also
+// one of a single line: so there is a form in which no text is taken for a path.
+func scriptFile(v *value, s *Service) string {
+	if script := v.field("script"); script == nil || script.block || strings.Contains(s.Script, "\n") {
+		return ""
+	}
+	return s.Script
 }
 
 func fillProviders(own, common *StorageProviders) *StorageProviders {

@@ -210,3 +210,17 @@ func TestWrongTypesOfAnFDLAreNotReportedAgain(t *testing.T) {
 		t.Errorf("what follows from a wrong type is reported: %v", vs)
 	}
 }
+
+func TestAScriptIsAPathUnlessItIsABlockOrHasSeveralLines(t *testing.T) {
+	for script, file := range map[string]string{
+		"script.sh": "script.sh", `"/a b.sh"`: "/a b.sh", "1": "1", "*anchor": "anchor.sh",
+		`"echo\n"`: "", "|-\n        script.sh": "", ">-\n        script.sh": "", "null": "", "*block": "",
+	} {
+		fdl := parseFDL(t, "texts:\n- &anchor anchor.sh\n- &block |-\n  anchor.sh\nfunctions:\n  oscar:\n  - a:\n      name: x\n      Script: "+script+"\n  - name: y\n    script: "+script+"\n")
+		for _, f := range fdl.Functions {
+			if f.ScriptFile != file {
+				t.Errorf("%s of %s names the file %q", script, f.Path, f.ScriptFile)
+			}
+		}
+	}
+}

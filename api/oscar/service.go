@@ -29,7 +29,7 @@ type Service struct {
 	// Token is the service's own credential: 64 hexadecimal digits.
 	Token       string `json:"token"`
 	FileStageIn bool   `json:"file_stage_in"`
-	// Script is the text of the user's script; in an FDL, the path of its file.
+	// Script is the text of the user's script; in an FDL also the path of its file.
 	Script           string   `json:"script,omitempty"`
 	ImagePullSecrets []string `json:"image_pull_secrets,omitempty"`
 

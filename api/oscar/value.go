@@ -48,6 +48,8 @@ type value struct {
 	line int
 	// text of a scalar: a string's content, a number or boolean as it was written.
 	text string
+	// block says that it is a block scalar of YAML: one after | or >.
+	block bool
 	// number is the JSON form of a number whose text is none, as 0x10 in YAML.
 	number string
 	items  []*value

@@ -186,5 +186,5 @@ func scalar(n *yaml.Node) *value {
 			}
 		}
 	}
-	return &value{kind: kindString, text: n.Value}
+	return &value{kind: kindString, text: n.Value, block: n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0}
 }

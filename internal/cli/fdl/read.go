@@ -19,9 +19,9 @@ import (
 // Stdin is the file name that means standard input.
 const Stdin = "-"
 
-// Read reads the definitions of a file, with their scripts in them. A script
-// is a path relative to the FDL; from standard input only an absolute one has a
-// meaning. A script of several lines is the script itself.
+// Read reads the definitions of a file, with their scripts in them. The path of
+// a script is relative to the FDL; from standard input only an absolute one has a
+// meaning.
 func Read(path string, stdin io.Reader) ([]Service, error) {
 	var (
 		data []byte
@@ -41,8 +41,10 @@ func Read(path string, stdin io.Reader) ([]Service, error) {
 	}
 	services := make([]Service, 0, len(parsed.Functions))
 	for _, f := range parsed.Functions {
-		if f.Service.Script, err = inlineScript(f.Service.Script, path); err != nil {
-			return nil, AsInput(fmt.Errorf("%s.script: %w", f.Path, err))
+		if f.ScriptFile != "" {
+			if f.Service.Script, err = readScript(f.ScriptFile, path); err != nil {
+				return nil, AsInput(fmt.Errorf("%s.script: %w", f.Path, err))
+			}
 		}
 		services = append(services, Service{f.Service, f.Line})
 	}
@@ -59,10 +61,8 @@ type Service struct {
 // At names the service and its line, for messages.
 func (s Service) At() string { return fmt.Sprintf("%s (line %d)", s.Name, s.Line) }
 
-func inlineScript(script, fdl string) (string, error) {
+func readScript(script, fdl string) (string, error) {
 	switch {
-	case script == "" || strings.Contains(script, "\n"):
-		return script, nil
 	case filepath.IsAbs(script):
 	case fdl == Stdin:
 		return "", fmt.Errorf("%q is relative to an FDL that has no place, it comes from standard input; give an absolute path, or the FDL by its name", script)
