@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/test/browser"
 	"github.com/oscarfed/oscarfed/test/world"
 )
@@ -184,17 +186,16 @@ func TestAChangeOfSomebodyElseIsNotOverwritten(t *testing.T) {
 	}
 }
 
-// TestACreationWhoseAnswerIsLost is sent again with its key, and made once.
-func TestACreationWhoseAnswerIsLost(t *testing.T) {
-	lost := newOutage()
+// losesAnAnswer is a world whose outage begins with the next creation after something was sent to
+// the channel: the creation is carried out, and nobody learns of it.
+func losesAnAnswer(t *testing.T, lost *outage) (*world.World, chan<- struct{}) {
 	answers := make(chan struct{}, 1)
-	w := world.New(t, world.Options{Names: []string{"grayify"}, Sim: world.QuickJobs, Middleware: func(next http.Handler) http.Handler {
+	return world.New(t, world.Options{Names: []string{"grayify"}, Sim: world.QuickJobs, Middleware: func(next http.Handler) http.Handler {
 		inner := lost.middleware(next)
 		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPost && r.URL.Path == "/system/services" && r.UserAgent() != "" {
 				select {
 				case <-answers:
-					// It is carried out, and nobody learns of it.
 					next.ServeHTTP(&unheard{header: http.Header{}}, r)
 					lost.begin()
 					panic(http.ErrAbortHandler)
@@ -203,7 +204,13 @@ func TestACreationWhoseAnswerIsLost(t *testing.T) {
 			}
 			inner.ServeHTTP(rw, r)
 		})
-	}})
+	}}), answers
+}
+
+// TestACreationWhoseAnswerIsLost is sent again with its key, and made once.
+func TestACreationWhoseAnswerIsLost(t *testing.T) {
+	lost := newOutage()
+	w, answers := losesAnAnswer(t, lost)
 	s := open(t, w)
 	s.admin()
 	s.goTo("/create", "Create a service")
@@ -220,6 +227,36 @@ func TestACreationWhoseAnswerIsLost(t *testing.T) {
 	if f := world.Must(w.Client.Federations(t.Context()))(t); len(f) != 1 || f[0].Generation != 1 {
 		t.Errorf("there are %+v", f)
 	}
+}
+
+// TestARefusalWhoseAnswerIsLostIsTold: the creation ends while the page has no answer. Asked again,
+// the control plane tells how it ended: with 503, and that is no lost answer.
+func TestARefusalWhoseAnswerIsLostIsTold(t *testing.T) {
+	lost := newOutage()
+	w, answers := losesAnAnswer(t, lost)
+	s := open(t, w)
+	s.admin()
+	s.goTo("/create", "Create a service")
+	s.Until("document.querySelector('.definition')")
+	s.Fill("#f-name", "grayify")
+	s.Fill("#f-image", "i")
+	s.Fill("#f-cluster", "oscar-cluster-a")
+	s.pick("oscar-cluster-b")
+	s.Click("Show the plan")
+	s.Until("document.querySelectorAll('.plan li').length === 2")
+	if err := w.Cluster("oscar-cluster-b").Sim.SetFault(oscarsim.Fault{Op: oscarsim.OpAny, Fault: oscarsim.FaultRefuse}); err != nil {
+		t.Fatal(err)
+	}
+	answers <- struct{}{}
+	s.Click("Create it")
+	w.Eventually("the creation is aborted", func() bool {
+		f := world.Must(w.Client.Federations(t.Context()))(t)
+		return len(f) == 1 && f[0].Phase == v1.PhaseAborted
+	})
+	s.shows("whatever arrived is done once")
+	lost.end()
+	s.Until("[...document.querySelectorAll('.messages[role=alert] li')].some((e) => e.textContent.includes('oscar-cluster-b: '))")
+	s.accessible("a refusal whose answer was lost")
 }
 
 // unheard is an answer that reaches nobody.

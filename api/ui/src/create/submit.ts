@@ -93,9 +93,13 @@ function requestOf(p: Planned): Call & { path: string } {
   return { path: `/system/services${query({ cluster_id: plan.coordinator.cluster_id })}`, method: "PUT", headers, json: body };
 }
 
-/** isLost says whether a request may have been carried out without a word of it. */
+/**
+ * isLost says whether a request may have been carried out without a word of it. An answer with a
+ * phase is its outcome: the control plane keeps it, and gives the same again.
+ */
 function isLost(err: unknown): boolean {
   if (!(err instanceof ApiError)) return err instanceof TypeError; // an answer that broke off
+  if (err.problem?.phase) return false;
   return err.status === 0 || err.status === 429 || err.status === 502 || err.status === 503 || err.status === 504;
 }
 
