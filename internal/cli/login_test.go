@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,6 +33,8 @@ type site struct {
 	api    string
 	home   string
 	mu     sync.Mutex
+	// refuses says that the API lets nobody in.
+	refuses atomic.Bool
 	// authorizations are those that the API was sent, by path.
 	authorizations map[string][]string
 	// out is all that commands have printed.
@@ -44,7 +47,7 @@ func newSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{t: t, issuer: issuer.New(t, "/realms/science"), home: t.TempDir(), authorizations: map[string][]string{}}
 	s.issuer.User(person, map[string]any{"name": "Alice"})
-	s.issuer.Grant(issuer.Grants{ClientID: "cli", Rotate: true})
+	s.issuer.Grant(issuer.Grants{ClientID: "cli", Rotate: true, OneSession: true})
 	server := httptest.NewServer(http.HandlerFunc(s.serve))
 	t.Cleanup(server.Close)
 	s.api = server.URL
@@ -69,7 +72,7 @@ func (s *site) serve(w http.ResponseWriter, r *http.Request) {
 		answer = v1.Login{Issuers: []v1.LoginIssuer{{Issuer: s.issuer.URL, ClientID: "cli"}}}
 	case "/system/whoami":
 		subject, _, err := s.issuer.Check(r.Context(), strings.TrimPrefix(given, "Bearer "))
-		if err != nil || subject != person {
+		if err != nil || subject != person || s.refuses.Load() {
 			w.Header().Set("Content-Type", v1.ProblemType)
 			w.WriteHeader(http.StatusUnauthorized)
 			answer = v1.Problem{Status: http.StatusUnauthorized, Code: v1.CodeUnauthenticated, Title: "no"}
@@ -161,11 +164,14 @@ func testLifeOfALogin(t *testing.T, s *site, hidden bool) {
 	if second.AccessToken == first.AccessToken || second.RefreshToken == first.RefreshToken {
 		t.Error("the tokens were not renewed")
 	}
-	// Another login replaces it, and ends the one before.
-	if status, _, stderr := s.login(); status != exit.Done || !s.issuer.Revoked(second.RefreshToken) {
+	// Another login replaces it, and is not ended with it.
+	if status, _, stderr := s.login(); status != exit.Done {
 		t.Fatalf("status %d: %s", status, stderr)
 	}
 	third := s.kept()
+	if status, _, stderr := s.run(t.Context(), "whoami"); status != exit.Done || s.issuer.Revoked(third.RefreshToken) {
+		t.Fatalf("the second login: status %d: %s", status, stderr)
+	}
 	if status, _, stderr := s.run(t.Context(), "logout"); status != exit.Done || !s.issuer.Revoked(third.RefreshToken) {
 		t.Fatalf("status %d: %s", status, stderr)
 	}
@@ -264,5 +270,41 @@ func TestALoginThatTheAPIRefusesIsNotKept(t *testing.T) {
 	}
 	if _, stdout, _ := s.run(t.Context(), "context", "list", "--no-headers"); stdout != "" {
 		t.Errorf("a context was made: %s", stdout)
+	}
+}
+
+// TestALoginThatTheAPIRefusesLeavesTheFormerOne, although both are one session at the issuer.
+func TestALoginThatTheAPIRefusesLeavesTheFormerOne(t *testing.T) {
+	s := newSite(t)
+	if status, _, stderr := s.login("--endpoint", s.api); status != exit.Done {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	former := s.kept()
+	s.refuses.Store(true)
+	if status, _, stderr := s.login(); status != exit.ExitNotAuthorised {
+		t.Fatalf("the second login: status %d: %s", status, stderr)
+	}
+	s.refuses.Store(false)
+	if s.kept().RefreshToken != former.RefreshToken {
+		t.Error("the former login is not kept")
+	}
+	if status, _, stderr := s.run(t.Context(), "whoami"); status != exit.Done {
+		t.Errorf("the former login: status %d: %s", status, stderr)
+	}
+}
+
+// TestALoginOfAnotherClientEndsTheFormerOne: that is another session.
+func TestALoginOfAnotherClientEndsTheFormerOne(t *testing.T) {
+	s := newSite(t)
+	s.issuer.Grant(issuer.Grants{OneSession: true})
+	if status, _, stderr := s.login("--endpoint", s.api, "--client-id", "former"); status != exit.Done {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	former := s.kept()
+	if status, _, stderr := s.login("--client-id", "later"); status != exit.Done {
+		t.Fatalf("the second login: status %d: %s", status, stderr)
+	}
+	if !s.issuer.Revoked(former.RefreshToken) || s.issuer.Revoked(s.kept().RefreshToken) {
+		t.Error("the former login is not ended, or the later one is")
 	}
 }

@@ -21,6 +21,9 @@ type Grants struct {
 	ClientID, Secret string
 	// NoRevocation leaves the revocation endpoint out.
 	NoRevocation bool
+	// OneSession ends, when a refresh token is revoked, all that its client has of its subject, as
+	// Keycloak does.
+	OneSession bool
 	// Before and After are called with each exchange, before it is looked at and when
 	// its answer is ready. A status other than 0 is answered instead.
 	Before, After func() int
@@ -258,7 +261,13 @@ func (p *Provider) revoke(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
-	if f := p.granted.of(r.PostForm.Get("token")); f != nil {
-		f.revoked = true
+	ends := p.granted.of(r.PostForm.Get("token"))
+	if ends == nil {
+		return
+	}
+	for _, f := range p.granted.families {
+		if f == ends || p.granted.OneSession && f.subject == ends.subject && f.client == ends.client {
+			f.revoked = true
+		}
 	}
 }

@@ -88,7 +88,6 @@ func (c *loginCmd) Run(ctx context.Context, a *command.App, flags *pflag.FlagSet
 	if err != nil {
 		before = login.Record{}
 	}
-	fresh := record.RefreshToken
 	if !c.NoKeyring {
 		record = record.Hidden(ctx)
 	}
@@ -104,10 +103,7 @@ func (c *loginCmd) Run(ctx context.Context, a *command.App, flags *pflag.FlagSet
 	if err := a.Flags.SetLogin(target); err != nil {
 		return err
 	}
-	if former, err := before.Whole(ctx); err == nil && before.Issuer == record.Issuer && former.RefreshToken != fresh {
-		// The new login is good; that the former one lives on until it expires is no failure.
-		_, _ = revoke(ctx, former)
-	}
+	revokeBeside(ctx, before, record)
 	before.Forget(ctx)
 	a.Sayf("logged in to %s; context %s uses this login", target.Connection.Endpoint, target.Context)
 	return printWho(a, who)
@@ -116,13 +112,22 @@ func (c *loginCmd) Run(ctx context.Context, a *command.App, flags *pflag.FlagSet
 // undo puts the file back as it was before a login that the API refuses.
 func (c *loginCmd) undo(ctx context.Context, target settings.LoginTarget, refused, before login.Record) error {
 	if refused.Agent == "" && !c.OscarCLI { // a login of another program is not ours to end
-		_, _ = revoke(ctx, refused) // it expires by itself
+		revokeBeside(ctx, refused, before)
 	}
 	refused.Forget(ctx)
 	if before.API == "" {
 		return target.File.Remove(ctx)
 	}
 	return target.File.Save(ctx, before)
+}
+
+// revokeBeside ends a login at its issuer, unless another one, which stays, is of the same client
+// there. An issuer may have one session for all that a client has of a user, as Keycloak has: to end
+// one login would end the other, too. That a login lives on until it expires is no failure.
+func revokeBeside(ctx context.Context, over, stays login.Record) {
+	if over.Issuer != stays.Issuer || over.ClientID != stays.ClientID {
+		_, _ = revoke(ctx, over)
+	}
 }
 
 // whoIs asks the API who a login is taken for.
