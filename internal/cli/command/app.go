@@ -1,8 +1,10 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"reflect"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
@@ -29,6 +31,8 @@ type App struct {
 	Running bool
 	// Status is that of a command of another package.
 	Status int
+	// together collects results for programs; nil where each is written at once.
+	together *[]any
 }
 
 // Dial connects; commands that need no API do not call it.
@@ -65,8 +69,33 @@ func (a *App) PrintTable(t *output.Table) error {
 	return t.Write(a.Stdout, a.Style())
 }
 
+// Together runs what prints the results of n things. For programs those of several are written as
+// one list when it has ended, also by an error: one after the other they would be no JSON and no YAML.
+func (a *App) Together(n int, run func(*App) error) error {
+	if n == 1 || a.together != nil || a.Form == output.FormTable || a.Form == output.FormName {
+		return run(a)
+	}
+	collecting := *a
+	collecting.together = &[]any{}
+	err := run(&collecting)
+	if results := *collecting.together; err == nil || len(results) > 0 {
+		err = cmp.Or(err, a.Encode(results))
+	}
+	return err
+}
+
 // Encode writes a result for programs.
 func (a *App) Encode(v any) error {
+	if a.together != nil {
+		if list := reflect.ValueOf(v); list.Kind() == reflect.Slice {
+			for i := range list.Len() {
+				*a.together = append(*a.together, list.Index(i).Interface())
+			}
+		} else {
+			*a.together = append(*a.together, v)
+		}
+		return nil
+	}
 	if a.Form == output.FormFDL {
 		services, ok := v.([]*oscar.Service)
 		if !ok {

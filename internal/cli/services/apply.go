@@ -40,7 +40,8 @@ func Apply(a *command.App) *cobra.Command {
 		Use:   "apply",
 		Short: "Create or change the services of an FDL",
 		Long: "Create the services of an FDL on their clusters, all or none; change those that are there. A file of\n" +
-			"several services is one unit: all are validated first, and the new ones are created all or none.",
+			"several services is one unit: all are validated first, and the new ones are created all or none. For\n" +
+			"programs (-o json) the results of several are one list.",
 		Example: "  oscarfed apply -f service.yaml\n" +
 			"  oscarfed apply -f service.yaml --timeout 5m\n" +
 			"  oscarfed apply -f services/ -R --dry-run\n" +
@@ -86,7 +87,9 @@ func (c *applyCmd) Run(ctx context.Context, a *command.App) error {
 	if c.IdempotencyKey != "" && len(files) > 1 {
 		return exit.Usagef("--idempotency-key is for one file; %s has %d", c.File, len(files))
 	}
-	return c.pruned(ctx, a, files, func() error { return c.runFiles(ctx, a, files) })
+	return c.pruned(ctx, a, files, func() error {
+		return a.Together(len(files), func(a *command.App) error { return c.runFiles(ctx, a, files) })
+	})
 }
 
 // runFiles applies files one after the other until one fails.
@@ -130,9 +133,16 @@ func (c *applyCmd) runFile(ctx context.Context, a *command.App) error {
 	if err != nil {
 		return err
 	}
-	if unit {
-		return c.applyFile(ctx, a, api, services)
-	}
+	return a.Together(len(services), func(a *command.App) error {
+		if unit {
+			return c.applyFile(ctx, a, api, services)
+		}
+		return c.applyEach(ctx, a, api, services)
+	})
+}
+
+// applyEach applies services one after the other until one fails.
+func (c *applyCmd) applyEach(ctx context.Context, a *command.App, api *client.Client, services []fdl.Service) error {
 	for i, s := range services {
 		opts := client.CreateOptions{Deployment: c.Deployment, IdempotencyKey: c.IdempotencyKey}
 		if err := c.create(ctx, a, api, s.Service, opts); err != nil {

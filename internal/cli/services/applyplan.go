@@ -46,13 +46,18 @@ func (c *applyCmd) applyPlan(ctx context.Context, a *command.App) error {
 	if refused > 0 {
 		return exit.Errorf(exit.Conflict, "%s of %s cannot be applied as planned; nothing is written. Plan again", output.Count(refused, "service"), c.Plan)
 	}
-	for i, s := range file.Services {
+	return a.Together(len(file.Services), func(a *command.App) error { return c.writePlanned(ctx, a, api, file.Services) })
+}
+
+// writePlanned writes services one after the other until one fails.
+func (c *applyCmd) writePlanned(ctx context.Context, a *command.App, api *client.Client, services []plans.Service) error {
+	for i, s := range services {
 		if s.Plan.Action == v1.PlanNone {
 			a.Sayf("%s: unchanged, generation %d", s.Of().Name, s.Plan.Generation)
 			continue
 		}
 		if err := c.write(ctx, a, api, s); err != nil {
-			for _, rest := range file.Services[i+1:] {
+			for _, rest := range services[i+1:] {
 				a.Sayf("%s: not tried", rest.Of().Name)
 			}
 			return err

@@ -195,7 +195,7 @@ func planSummary(plans []*v1.Plan) string {
 // printPlans writes plans one after another, or as one array.
 func printPlans(a *command.App, list []*v1.Plan) error {
 	if a.Form != output.FormTable {
-		return output.Encode(a.Stdout, a.Form, list)
+		return a.Encode(list)
 	}
 	for i, p := range list {
 		if i > 0 {
