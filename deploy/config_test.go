@@ -7,10 +7,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/alecthomas/kong"
 	"go.etcd.io/etcd/server/v3/embed"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -211,8 +214,8 @@ type schema struct {
 	Type       any               `json:"type"`
 }
 
-// Every value has a default that shows it, every object of the schema refuses what it
-// does not name, and every setting that may be given is given by some file of values.
+// Every value has a default that shows it, and every object of the schema refuses what it
+// does not name.
 func TestTheSchemasAreStrict(t *testing.T) {
 	for _, chart := range []string{"oscarfed", "oscar-syncer"} {
 		var s struct {
@@ -223,8 +226,7 @@ func TestTheSchemasAreStrict(t *testing.T) {
 		var values map[string]any
 		read(t, filepath.Join("helm", chart, "values.yaml"), func(data []byte) error { return yaml.UnmarshalStrict(data, &values) })
 		delete(s.Properties, "global") // helm's own
-		settings := s.Properties["config"]
-		delete(s.Properties, "config")
+		delete(s.Properties, "config") // TestEverySettingCanBeGiven
 		delete(values, "config")
 		var compare func(at string, s schema, definitions map[string]schema, v any)
 		compare = func(at string, s schema, definitions map[string]schema, v any) {
@@ -250,27 +252,72 @@ func TestTheSchemasAreStrict(t *testing.T) {
 			}
 		}
 		compare("values", s.schema, s.Definitions, values)
+	}
+}
 
-		given := map[string]bool{}
-		files, err := filepath.Glob("testdata/values/" + chart + "-*.yaml")
-		if err != nil {
-			t.Fatal(err)
+// A chart takes every setting of its daemon that it does not make by itself. Each is given by some file of values, and reaches
+// the daemon as it was given.
+func TestEverySettingCanBeGiven(t *testing.T) {
+	// Of no use in a pod: files beside others in its volume, a Kubernetes elsewhere, and an etcd that listens on loopback alone.
+	useless := []string{"client_key_file", "cluster_uid_file", "data_dir", "kubeconfig", "etcd_auth"}
+	for chart, all := range map[string][]string{"oscarfed": settings[boot.ControlPlane](t), "oscar-syncer": settings[boot.Syncer](t)} {
+		var s schema
+		read(t, filepath.Join("helm", chart, "values.schema.json"), func(data []byte) error { return json.Unmarshal(data, &s) })
+		var template string
+		read(t, filepath.Join("helm", chart, "templates/configmap.yaml"), func(data []byte) error { template = string(data); return nil })
+		refused := slices.Clone(useless)
+		for _, made := range regexp.MustCompile(`(?m)(?:set \$own|^) +"([a-z_]+)"`).FindAllStringSubmatch(template, -1) {
+			refused = append(refused, made[1])
 		}
-		for _, file := range files {
+		given := map[string]bool{}
+		for _, m := range manifests(t) {
+			if m.chart != chart {
+				continue
+			}
 			var v struct {
 				Config map[string]any `json:"config"`
 			}
-			read(t, file, func(data []byte) error { return yaml.Unmarshal(data, &v) })
-			for name := range v.Config {
+			read(t, "testdata/values/"+m.values, func(data []byte) error { return yaml.Unmarshal(data, &v) })
+			told := map[string]any{}
+			for _, c := range of[*corev1.ConfigMap](m) {
+				if err := yaml.Unmarshal([]byte(c.Data["controlplane.yaml"]+c.Data["syncer.yaml"]), &told); err != nil {
+					t.Error(err)
+				}
+			}
+			for name, value := range v.Config {
 				given[name] = true
+				if !reflect.DeepEqual(told[name], value) {
+					t.Errorf("%s: config.%s is %v and becomes %v", m.values, name, value, told[name])
+				}
 			}
 		}
-		for name := range settings.Properties {
-			if !given[name] {
+		for _, name := range all {
+			if _, taken := s.Properties["config"].Properties[name]; taken == slices.Contains(refused, name) {
+				t.Errorf("%s: config.%s can be given: %v", chart, name, taken)
+			}
+			delete(s.Properties["config"].Properties, name)
+			if !given[name] && !slices.Contains(refused, name) {
 				t.Errorf("%s: no file of values tries config.%s", chart, name)
 			}
 		}
+		for name := range s.Properties["config"].Properties {
+			t.Errorf("%s: config.%s is no setting", chart, name)
+		}
 	}
+}
+
+// settings are the names that a daemon's configuration file may have.
+func settings[T any](t *testing.T) []string {
+	t.Helper()
+	parser, err := kong.New(new(T), kong.NoDefaultHelp())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range parser.Model.Flags {
+		names = append(names, strings.ReplaceAll(f.Name, "-", "_"))
+	}
+	return names
 }
 
 func read(t *testing.T, path string, parse func([]byte) error) {
@@ -334,6 +381,7 @@ func TestRefusedValues(t *testing.T) {
 		{"oscarfed-embedded", "api.ingress.enabled=true", "api.ingress.host"},
 		{"oscarfed-embedded", "etcd.mode=none", "etcd/mode"},
 		{"oscarfed-embedded", "config.listen=0.0.0.0:80", "listen"},
+		{"oscarfed-external", "config.restored=true", "one start of one instance"},
 		{"oscarfed-embedded", "admin.password=secret", "password"},
 		{"oscarfed-embedded", "etcd.quotaBytes=1", "quotaBytes"},
 		{"oscarfed-embedded", "backup.claim=", "backup.claim"},

@@ -118,6 +118,9 @@ https://{{ $name }}-{{ $i }}.{{ $name }}.{{ $.Release.Namespace }}.svc:2379
 {{- if and $v.api.ingress.enabled (not $v.api.ingress.host) -}}
 {{- fail "api.ingress.host is missing" -}}
 {{- end -}}
+{{- if and $v.config.restored (ne (int $v.replicas) 1) -}}
+{{- fail "config.restored is for one start of one instance: set replicas=1 until it has started" -}}
+{{- end -}}
 {{- if eq $v.etcd.mode "embedded" -}}
 {{- if ne (int $v.replicas) 1 -}}
 {{- fail "an embedded etcd has one control plane: set replicas=1, or etcd.mode to external or cluster" -}}
