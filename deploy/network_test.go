@@ -124,6 +124,48 @@ func allows(t *testing.T, block *networkingv1.IPBlock, address string) bool {
 	return netip.MustParsePrefix(block.CIDR).Contains(ip)
 }
 
+// A syncer reaches the addresses that it is told, at whatever port they are; where a rule of the values says how a port may be
+// reached, that is all.
+func TestASyncerReachesWhatItIsTold(t *testing.T) {
+	helm := tool(t, "helm")
+	for _, c := range []struct {
+		values, set string
+		open, shut  []string
+	}{
+		{"oscar-syncer-least", "", []string{"8080", "443", "6443", "2379"}, []string{"8443", "80"}},
+		{"oscar-syncer-least", "controlPlane.url=https://federation.example.org:8443,oscar.endpoint=http://oscar.example.org", []string{"8443", "80"}, []string{"8080"}},
+		{"oscar-syncer-least", "config.api_endpoint=https://[2001:db8::1]:9443", []string{"8080", "9443"}, nil},
+		{"oscar-syncer-apart", "networkPolicy.enabled=true,etcd.endpoints={https://etcd.example.org:12379}", []string{"12379", "8080"}, nil},
+		{"oscar-syncer-all", "", nil, []string{"443", "8080"}},
+		{"oscar-syncer-all", "controlPlane.url=https://federation.example.org:8443", []string{"8443"}, []string{"443"}},
+	} {
+		m := render(t, helm, "testdata/values/"+c.values+".yaml", release, namespace, "--set", c.set)
+		checkPolicies(t, m)
+		for _, port := range slices.Concat(c.open, c.shut) {
+			for _, address := range []string{"203.0.113.7", "2001:db8::7"} {
+				if got := letsOut(t, only[*networkingv1.NetworkPolicy](t, m), port, address); got != slices.Contains(c.open, port) {
+					t.Errorf("%s with %q: port %s of %s is open: %v", c.values, c.set, port, address, got)
+				}
+			}
+		}
+	}
+}
+
+func letsOut(t *testing.T, p *networkingv1.NetworkPolicy, port, address string) bool {
+	t.Helper()
+	for _, rule := range p.Spec.Egress {
+		if !slices.ContainsFunc(rule.Ports, func(of networkingv1.NetworkPolicyPort) bool { return of.Port.String() == port }) {
+			continue
+		}
+		for _, to := range rule.To {
+			if to.IPBlock != nil && allows(t, to.IPBlock, address) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // With a gateway, etcd's members let in the pods of the chart alone, and the service that
 // clusters are told leads to the gateway.
 func TestClustersReachTheGatewayAlone(t *testing.T) {

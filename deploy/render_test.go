@@ -108,10 +108,10 @@ func seeCharts(t *testing.T) {
 	}
 }
 
-func render(t *testing.T, helm, file, release, namespace string) manifest {
+func render(t *testing.T, helm, file, release, namespace string, more ...string) manifest {
 	t.Helper()
 	m := manifest{values: filepath.Base(file), chart: chartOf(file)}
-	text, err := run(t, helm, "template", release, "helm/"+m.chart, "--namespace", namespace, "--values", file)
+	text, err := run(t, helm, append([]string{"template", release, "helm/" + m.chart, "--namespace", namespace, "--values", file}, more...)...)
 	if err != nil {
 		t.Fatalf("%s: %v", m.values, err)
 	}

@@ -35,6 +35,22 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{/* The one Secret that the syncer may read, in each namespace of services. */}}
 {{- define "syncer.tokenSecret" -}}oscarfed-refresh-tokens-kept-by-the-syncer{{- end -}}
 
+{{/* Ports of the addresses among the values that no rule of networkPolicy.egress names. */}}
+{{- define "syncer.unnamedPorts" -}}
+{{- $seen := list -}}
+{{- range .Values.networkPolicy.egress -}}
+{{- range .ports }}{{- $seen = append $seen (toString .) }}{{- end -}}
+{{- end -}}
+{{- range concat (list .Values.controlPlane.url .Values.config.api_endpoint .Values.oscar.endpoint) .Values.etcd.endpoints -}}
+{{- $url := urlParse (. | default "") -}}
+{{- $port := regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (get (dict "http" "80" "https" "443") $url.scheme) -}}
+{{- if and $port (not (has $port $seen)) -}}
+{{- $seen = append $seen $port }}
+- {port: {{ $port }}, protocol: TCP}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* What is wrong with the values together. The schema checks each for itself. */}}
 {{- define "syncer.check" -}}
 {{- $v := .Values -}}
