@@ -120,7 +120,8 @@ func checkControlPlane(t *testing.T, m manifest, cfg boot.ControlPlane) {
 	}
 }
 
-// checkBackup wants root's certificate to come from where the control plane's does.
+// checkBackup wants root's certificate: signed by the authority that signs the control plane's, or another than that, which may
+// not copy etcd.
 func checkBackup(t *testing.T, m manifest, w workload, cfg boot.Backup) {
 	t.Helper()
 	if len(cfg.Endpoints) != 1 || cfg.Authority == "" && cfg.CertFile == "" && !serviceAt(m, cfg.Endpoints[0]) {
@@ -136,7 +137,24 @@ func checkBackup(t *testing.T, m manifest, w workload, cfg boot.Backup) {
 		if v.Name == "data" && !claims[v.PersistentVolumeClaim.ClaimName] {
 			t.Errorf("%s: %s is no volume of the control plane", m.values, v.PersistentVolumeClaim.ClaimName)
 		}
+		if cfg.CertFile != "" && v.Name == "etcd-client" && v.Secret.SecretName == secretOf(t, m, "controlplane", v.Name) {
+			t.Errorf("%s: the backup has the certificate of the control plane", m.values)
+		}
 	}
+}
+
+// secretOf is the Secret that the pod of a container has as a volume.
+func secretOf(t *testing.T, m manifest, container, volume string) string {
+	t.Helper()
+	for _, w := range workloads(t, m) {
+		for _, v := range w.pod.Spec.Volumes {
+			if w.pod.Spec.Containers[0].Name == container && v.Name == volume {
+				return v.Secret.SecretName
+			}
+		}
+	}
+	t.Fatalf("%s: %s has no volume %s", m.values, container, volume)
+	return ""
 }
 
 // serviceAt says whether a URL inside of the cluster is that of a service and its port.
@@ -393,6 +411,8 @@ func TestRefusedValues(t *testing.T) {
 		{"oscarfed-external", "etcd.endpoints=null", "etcd.endpoints is empty"},
 		{"oscarfed-external", "etcd.endpoints={http://etcd.example.org:2379}", "endpoints"},
 		{"oscarfed-external", "etcd.clientSecret=", "etcd.clientSecret"},
+		{"oscarfed-external", "backup.clientSecret=", "only root may copy etcd"},
+		{"oscarfed-cluster", "backup.clientSecret=x", "is for etcd.clientSecret"},
 		{"oscarfed-external", "etcd.authoritySecret=x", "exclude each other"},
 		{"oscarfed-embedded", "etcd.clientSecret=x", "makes its own certificates"},
 		{"oscarfed-external", "identity.secret.name=", "age key"},

@@ -106,6 +106,9 @@ https://{{ $name }}-{{ $i }}.{{ $name }}.{{ $.Release.Namespace }}.svc:2379
 {{- if and $v.backup.enabled (not $v.backup.claim) -}}
 {{- fail "backup.claim is missing: the PersistentVolumeClaim that backups go to" -}}
 {{- end -}}
+{{- if and $v.backup.clientSecret (not $v.etcd.clientSecret) -}}
+{{- fail "backup.clientSecret is for etcd.clientSecret: with an authority root's certificate is signed for each backup" -}}
+{{- end -}}
 {{- if and $v.restore.enabled (not $v.restore.claim) -}}
 {{- fail "restore.claim is missing: the PersistentVolumeClaim with the backup" -}}
 {{- end -}}
@@ -131,6 +134,9 @@ https://{{ $name }}-{{ $i }}.{{ $name }}.{{ $.Release.Namespace }}.svc:2379
 {{- end -}}
 {{- if and $v.etcd.clientSecret $v.etcd.authoritySecret -}}
 {{- fail "etcd.authoritySecret and etcd.clientSecret exclude each other: with an authority the control plane signs its own certificate" -}}
+{{- end -}}
+{{- if and $v.backup.enabled $v.etcd.clientSecret (not $v.backup.clientSecret) -}}
+{{- fail "backup.clientSecret is missing: only root may copy etcd, and the certificate in etcd.clientSecret is not root's" -}}
 {{- end -}}
 {{- if not $v.identity.secret.name -}}
 {{- fail "identity.secret.name is missing: all replicas need the same age key (age-keygen)" -}}
