@@ -78,6 +78,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if and $v.originStorage.enabled $v.networkPolicy.enabled (not $v.originStorage.from) -}}
 {{- fail "originStorage.from is missing: the peers that are OSCAR, or the network policy lets nobody ask for keys" -}}
 {{- end -}}
+{{- if and $v.podMonitor.enabled $v.networkPolicy.enabled (not $v.networkPolicy.metricsFrom) -}}
+{{- fail "networkPolicy.metricsFrom is missing: the peers that are Prometheus, or the network policy lets nobody read what podMonitor names" -}}
+{{- end -}}
 {{- if not $v.oscar.passwordSecret.name -}}
 {{- fail "oscar.passwordSecret.name is missing: the Secret with the password of OSCAR's administrator" -}}
 {{- end -}}

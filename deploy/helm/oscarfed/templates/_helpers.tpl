@@ -118,6 +118,9 @@ https://{{ $name }}-{{ $i }}.{{ $name }}.{{ $.Release.Namespace }}.svc:2379
 {{- if and $v.restore.enabled (eq $v.etcd.mode "cluster") $v.restore.identity.secret.name -}}
 {{- fail "restore.identity is for an embedded etcd: with etcd.mode=cluster the keys are in Secrets" -}}
 {{- end -}}
+{{- if and $v.podMonitor.enabled $v.networkPolicy.enabled (not $v.networkPolicy.metricsFrom) -}}
+{{- fail "networkPolicy.metricsFrom is missing: the peers that are Prometheus, or the network policy lets nobody read what podMonitor names" -}}
+{{- end -}}
 {{- if and $v.api.ingress.enabled (not $v.api.ingress.host) -}}
 {{- fail "api.ingress.host is missing" -}}
 {{- end -}}
