@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -92,7 +93,7 @@ func New(cfg Config) (*Controller, error) {
 		OnError: failed("revoke it, since it writes too much"),
 	})
 	cfg.State.Subscribe(c.stateChanged)
-	return c, cfg.Registry.Register(c.revoked)
+	return c, errors.Join(cfg.Registry.Register(c.revoked), cfg.Registry.Register(newConnectedGauge(cfg.State)))
 }
 
 // once is a handler that never asks to be called again.

@@ -1,0 +1,54 @@
+package controlplane_test
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/clusters"
+	"github.com/oscarfed/oscarfed/test/await"
+)
+
+// TestASyncerThatIsGoneIsTold: what is gone has no metrics of its own, so the control plane's say it. A cluster that never had
+// a syncer, or is to have none, is no fault.
+func TestASyncerThatIsGoneIsTold(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		metrics := prometheus.NewRegistry()
+		w := newWorld(t, func(cfg *controlplane.Config) { cfg.Registry = metrics })
+		if _, err := w.Clusters.Register(t.Context(), admin, clusters.Spec{ClusterID: "never", Endpoint: "https://never.example.org"}); err != nil {
+			t.Fatal(err)
+		}
+		connected := func() map[string]float64 {
+			families, err := metrics.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			told := map[string]float64{}
+			for _, f := range families {
+				if f.GetName() == "oscarfed_cluster_connected" {
+					for _, m := range f.GetMetric() {
+						told[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
+					}
+				}
+			}
+			return told
+		}
+		tells := func(want map[string]float64) {
+			t.Helper()
+			w.eventually(func() bool { return maps.Equal(connected(), want) })
+		}
+		tells(map[string]float64{"a": 1, "b": 1, "c": 1})
+		w.mustCreate()
+		w.clusters["c"].does(silent) // so that its removal waits
+		if _, err := w.Clusters.Remove(t.Context(), admin, "c", clusters.RemoveOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.clusters["b"].disconnect()
+		w.clusters["c"].disconnect()
+		tells(map[string]float64{"a": 1, "b": 0})
+		w.clusters["b"].connect()
+		tells(map[string]float64{"a": 1, "b": 1})
+	})
+}
