@@ -387,6 +387,21 @@ func TestTheChartTakesWhatClusterJoinPrints(t *testing.T) {
 	}
 }
 
+// The command that the chart prints asks the API by a name that its certificate is for: on loopback there is none.
+func TestTheNotesNameTheAPI(t *testing.T) {
+	helm := tool(t, "helm")
+	for _, c := range []struct{ values, set, want string }{
+		{"oscarfed-embedded", "", "--endpoint https://NAME:8443"},
+		{"oscarfed-external", "", "--endpoint https://federation.example.org "},
+		{"oscarfed-external", "api.ingress.enabled=false", "--endpoint http://127.0.0.1:8443"},
+	} {
+		notes, err := run(t, helm, "install", release, "helm/"+chartOf(c.values), "--dry-run=client", "--values", "testdata/values/"+c.values+".yaml", "--set", c.set)
+		if err != nil || !strings.Contains(notes, c.want) || strings.Contains(notes, "https://127.0.0.1") {
+			t.Errorf("%s with %q: %v; want %q in\n%s", c.values, c.set, err, c.want, notes)
+		}
+	}
+}
+
 // What cannot work is refused when it is installed, and says what to do.
 func TestRefusedValues(t *testing.T) {
 	helm := tool(t, "helm")
