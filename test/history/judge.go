@@ -233,7 +233,7 @@ func (p *player) jobs() {
 	for number, id := range p.users.jobs {
 		starts, most := p.w.Starts(event(number)), 1+p.users.replayed[number]
 		lost, cancelled := p.lost(p.users.submitted[number]), p.users.cancelled[number]
-		if lost || p.lost(cancelled) || p.plan.Restores() && p.drifted[event(number)] {
+		if lost || p.lost(cancelled) || p.plan.Restores() && p.drifted {
 			most++ // before the restore, and after it: a Job that was deleted leaves no trace
 		}
 		if p.sweptTooSoon(event(number)) {

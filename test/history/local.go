@@ -167,11 +167,12 @@ func (p *player) sweep(sim *oscarsim.Sim) {
 }
 
 // sweptTooSoon says whether the Job of an event may be made again: by a POST that comes late, of which nobody knows
-// because OSCAR refused it while the Job stood; or since OSCAR answered that it had failed to make it.
+// because OSCAR refused it while the Job stood; or since OSCAR answered that it had failed to make it, or nothing.
 func (p *player) sweptTooSoon(event string) bool {
 	untold := slices.ContainsFunc(p.plan.Steps, func(s Step) bool {
 		f := s.Fault
-		return f != nil && (f.What == oscarsim.FaultLate || f.What == oscarsim.Fault500After) && (f.Op == oscarsim.OpJob || f.Op == oscarsim.OpAny)
+		return f != nil && slices.Contains([]string{oscarsim.FaultLate, oscarsim.Fault500After, oscarsim.FaultCrash}, f.What) &&
+			(f.Op == oscarsim.OpJob || f.Op == oscarsim.OpAny)
 	})
-	return untold && p.swept[event]
+	return untold && (p.swept[event] || p.drifted)
 }

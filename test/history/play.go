@@ -106,9 +106,10 @@ type player struct {
 	down map[string]bool
 	// registered are the uids of the registrations that were made anew, by cluster.
 	registered map[string]string
-	// swept are the events whose Jobs were deleted when they had ended, and drifted those whose Jobs went with
-	// their service.
-	swept, drifted map[string]bool
+	// swept are the events whose Jobs were deleted when they had ended, and drifted says that Jobs went with their
+	// service.
+	swept   map[string]bool
+	drifted bool
 }
 
 // plane is a control plane at an address of its own.
@@ -122,7 +123,7 @@ type plane struct {
 func newPlayer(t *testing.T, plan Plan) *player {
 	t.Helper()
 	shape := plan.Shape
-	p := &player{t: t, plan: plan, net: wire.New(plan.Seed), clocks: map[string]*world.Clock{}, down: map[string]bool{}, registered: map[string]string{}, swept: map[string]bool{}, drifted: map[string]bool{}, canaries: newCanaries(), checking: make(chan struct{}, 1)}
+	p := &player{t: t, plan: plan, net: wire.New(plan.Seed), clocks: map[string]*world.Clock{}, down: map[string]bool{}, registered: map[string]string{}, swept: map[string]bool{}, canaries: newCanaries(), checking: make(chan struct{}, 1)}
 	p.net.AddRule("*", "*", wire.Rule{Delay: shape.Delay})
 	for i := range shape.ControlPlanes {
 		p.clocks[hostControlPlane(i)] = &world.Clock{}
@@ -434,9 +435,7 @@ func (p *player) drift(ctx context.Context, c *world.Cluster) {
 		if view, ok := c.Sim.Service(name); ok && view.Annotations[oscar.AnnotationUID] != "" {
 			p.objects.forget(c, name)
 			p.mu.Lock()
-			for _, j := range c.Sim.Jobs(name) {
-				p.drifted[j.Event] = true
-			}
+			p.drifted = p.drifted || name == jobService
 			p.mu.Unlock()
 			_, _, _ = p.w.TryDirectly(ctx, http.MethodDelete, c.URL+"/system/services/"+name, nil) // OSCAR may be away
 			return
