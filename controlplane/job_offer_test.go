@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -207,5 +208,87 @@ func TestAJobThatStartsWhileItIsHandedOverIsNotStartedElsewhere(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 		w.eventually(func() bool { return c.answered(id) == nil })
+	})
+}
+
+// withdraws takes an offer away, with its event.
+func (p *fakeSyncer) withdraws(job string) {
+	p.t.Helper()
+	if _, err := p.store.Update(p.t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+		for _, key := range []string{record.OfferKey(p.cluster, job), record.OfferedEventKey(p.cluster, job)} {
+			tx.Delete(key)
+			tx.Touch(key)
+		}
+		return nil
+	}}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// TestNobodyFillsTheQueueWithOffers: what was not asked for is not taken, and what was taken and has no offer any more
+// does not stay.
+func TestNobodyFillsTheQueueWithOffers(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		w.full("a", "c")
+		c, asked := w.clusters["c"], uuid.NewString()
+		c.offers("grayifyr2", asked, "its-name", record.OfferWaiting)
+		w.answers(c, asked, record.OfferFreeze)
+		recipient := c.answered(asked).Recipient
+		unasked := make([]string, 30)
+		for i := range unasked {
+			unasked[i] = uuid.NewString()
+			c.write(record.OfferAnswerKey(c.cluster, unasked[i]), record.OfferAnswer{V: record.Version, Recipient: recipient})
+			c.offers("grayifyr2", unasked[i], "its-name", record.OfferFrozen)
+		}
+		w.eventually(func() bool {
+			for _, id := range unasked {
+				if a := c.answered(id); a == nil || a.Answer != record.OfferRestore {
+					return false
+				}
+			}
+			return true
+		})
+		for _, id := range unasked {
+			if _, err := w.Jobs.Get(t.Context(), admin, id); err == nil {
+				t.Errorf("job %s is taken, and nobody has asked for it", id)
+			}
+			c.withdraws(id)
+		}
+		w.full("b")
+		c.offers("grayifyr2", asked, "its-name", record.OfferFrozen)
+		w.exists(asked)
+		c.withdraws(asked)
+		w.is(asked, record.JobReturned)
+		w.eventually(func() bool { return len(w.leaves(asked)) == 1 }) // its record
+		w.eventually(func() bool {
+			for _, id := range unasked {
+				if len(w.leaves(id)) > 0 {
+					return false
+				}
+			}
+			return true
+		})
+	})
+}
+
+// TestOffersCountInTheLimitsOfJobs that are in flight.
+func TestOffersCountInTheLimitsOfJobs(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t, func(c *controlplane.Config) { c.JobsPerFederation = 1 })
+		w.full("a", "b", "c")
+		queued := w.submit()
+		c, id := w.clusters["c"], uuid.NewString()
+		c.offers("grayifyr2", id, "its-name", record.OfferWaiting)
+		w.clusters["b"].has(4000)
+		w.at(queued.ID)
+		<-time.After(time.Minute)
+		if a := c.answered(id); a != nil {
+			t.Errorf("it is one too many, and the answer is %s", a.Answer)
+		}
+		if _, err := w.Jobs.Cancel(t.Context(), admin, jobs.Order{Job: queued.ID}); err != nil {
+			t.Fatal(err)
+		}
+		w.answers(c, id, record.OfferFreeze)
 	})
 }

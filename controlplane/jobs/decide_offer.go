@@ -8,13 +8,18 @@ import (
 
 // offerSituation is everything that a decision about one offer is made from.
 type offerSituation struct {
-	// job is nil when the store does not know it.
+	// job is nil when the store does not know it. gone says that there is no offer: its syncer has
+	// taken it away, although nothing has come of it.
 	job     *record.Job
 	offer   record.Offer
+	gone    bool
 	cluster string
 	// answer is what stands, and stale says that it is of an older epoch.
 	answer record.OfferWord
 	stale  bool
+	// restored says that the store has gone back to a backup at some time: an answer may be lost.
+	// full says that one more job would exceed a limit.
+	restored, full bool
 	// ours says that the present attempt of the job stands on the cluster, and posted that
 	// OSCAR has the present attempt, wherever that is.
 	ours, posted bool
@@ -49,9 +54,12 @@ type offerDecision struct {
 //	taken, and OSCAR elsewhere has it ──► release
 //	taken, and no member takes it ──────► back: restore
 //	taken, and it started all the same ─► back, without an answer
-//	over ───────────────────────────────► the answer goes
+//	over, or gone ──────────────────────► the answer goes
 func decideOffer(s offerSituation) offerDecision {
 	frozenHere := s.job != nil && s.job.Frozen != nil && s.job.Frozen.ClusterID == s.cluster
+	if s.gone {
+		return s.leftovers(frozenHere)
+	}
 	switch s.offer.State {
 	case record.OfferReleased, record.OfferRestored, record.OfferStarted:
 		switch {
@@ -83,12 +91,29 @@ func decideOffer(s offerSituation) offerDecision {
 	return offerDecision{}
 }
 
-// untaken is the step for a frozen Job that has no job in the store.
+// leftovers is the step for an offer that is gone.
+func (s offerSituation) leftovers(frozenHere bool) offerDecision {
+	switch {
+	case frozenHere && s.posted:
+		return offerDecision{name: "thaw", thaw: true}
+	case frozenHere && s.job.State == record.JobQueued && s.now.Sub(s.frozenSince) > s.freezeTimeout:
+		return offerDecision{name: "take_back", back: true}
+	case frozenHere || s.answer == "":
+		return offerDecision{}
+	}
+	return offerDecision{name: "forget_offer", drop: true}
+}
+
+// untaken is the step for a frozen Job that has no job in the store. One that nobody has asked its
+// cluster to freeze is not taken: a cluster could fill the store with them.
 func (s offerSituation) untaken() offerDecision {
 	answered := s.answer != "" && !s.stale
+	more := s.job == nil || s.job.State == record.JobReturned
 	switch {
 	case answered && s.answer != record.OfferFreeze:
 		return offerDecision{} // its syncer does so
+	case s.answer == "" && !s.restored && (more || s.ours), s.full && more:
+		return offerDecision{name: "restore", answer: record.OfferRestore}
 	case s.job == nil, s.ours, s.job.State == record.JobReturned:
 		return offerDecision{name: "take", take: true}
 	case s.posted, s.job.State.Ended() && s.job.State != record.JobParked:

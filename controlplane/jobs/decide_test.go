@@ -234,6 +234,9 @@ func TestDecideOffer(t *testing.T) {
 		return s
 	}
 	posted := func(s *offerSituation) { s.posted = true }
+	restored := func(s *offerSituation) { s.restored = true }
+	full := func(s *offerSituation) { s.full = true }
+	gone := func(s *offerSituation) { s.gone = true }
 	late := func(s *offerSituation) { s.now = jobClock.Add(2 * time.Minute) }
 	for name, c := range map[string]struct {
 		s    offerSituation
@@ -241,6 +244,10 @@ func TestDecideOffer(t *testing.T) {
 	}{
 		"waiting":                             {offer(record.OfferWaiting, nil, ""), ""},
 		"frozen, unknown":                     {offer(record.OfferFrozen, nil, record.OfferFreeze), "take"},
+		"frozen, and nobody asked for it":     {offer(record.OfferFrozen, nil, ""), "restore"},
+		"frozen, ours, nobody asked for it":   {offer(record.OfferFrozen, &record.Job{State: record.JobAssigned}, "", func(s *offerSituation) { s.ours = true }), "restore"},
+		"frozen, and the answer may be lost":  {offer(record.OfferFrozen, nil, "", restored), "take"},
+		"frozen, one too many":                {offer(record.OfferFrozen, nil, record.OfferFreeze, full), "restore"},
 		"frozen, ours":                        {offer(record.OfferFrozen, &record.Job{State: record.JobAssigned}, record.OfferFreeze, func(s *offerSituation) { s.ours = true }), "take"},
 		"frozen, returned before":             {offer(record.OfferFrozen, &record.Job{State: record.JobReturned}, record.OfferFreeze), "take"},
 		"frozen, and to go on":                {offer(record.OfferFrozen, &record.Job{State: record.JobReturned}, record.OfferRestore), ""},
@@ -255,6 +262,12 @@ func TestDecideOffer(t *testing.T) {
 		"started, queued":                     {offer(record.OfferStarted, frozen(record.JobQueued), record.OfferFreeze), "take_back"},
 		"started, on its way":                 {offer(record.OfferStarted, frozen(record.JobAssigned), record.OfferFreeze), ""},
 		"started, and submitted all the same": {offer(record.OfferStarted, frozen(record.JobAssigned), record.OfferFreeze, posted), "thaw"},
+		"taken, and the offer is gone":        {offer("", frozen(record.JobQueued), record.OfferFreeze, gone), ""},
+		"taken, and it is gone for long":      {offer("", frozen(record.JobQueued), record.OfferFreeze, gone, late), "take_back"},
+		"on its way, and the offer is gone":   {offer("", frozen(record.JobAssigned), record.OfferFreeze, gone, late), ""},
+		"submitted, and the offer is gone":    {offer("", frozen(record.JobAssigned), record.OfferFreeze, gone, posted), "thaw"},
+		"gone before it was taken":            {offer("", nil, record.OfferFreeze, gone), "forget_offer"},
+		"gone, and nothing is left":           {offer("", nil, "", gone), ""},
 		"released":                            {offer(record.OfferReleased, &record.Job{State: record.JobRunning}, record.OfferRelease), "forget_offer"},
 		"released, and forgotten":             {offer(record.OfferReleased, &record.Job{State: record.JobRunning}, ""), ""},
 		"restored":                            {offer(record.OfferRestored, &record.Job{State: record.JobReturned}, record.OfferRestore), "forget_offer"},

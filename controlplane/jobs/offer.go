@@ -32,6 +32,7 @@ func offerStep(v *view.View, id string, cfg stepConfig) *jobStep {
 			continue
 		}
 		sit.freezeTimeout = cfg.freezeTimeout
+		sit.full = cfg.tooMany(v, &sit)
 		if d := decideOffer(sit); d.name != "" {
 			return stepOfOffer(v, id, sit, d)
 		}
@@ -39,23 +40,46 @@ func offerStep(v *view.View, id string, cfg stepConfig) *jobStep {
 	return nil
 }
 
-// situationOfOffer is false when the cluster has no offer of the job, or no replica that the
-// offer can belong to.
+// tooMany says whether one more offered job would exceed a limit of jobs in flight, or, when its cluster
+// was not asked to freeze it in this epoch, the number of those that are frozen.
+func (c *Controller) tooMany(v *view.View, sit *offerSituation) bool {
+	f := v.Federations.Get(sit.offer.Federation).Rec
+	if f == nil || sit.job != nil && !sit.job.State.Ended() { // that one is counted
+		return false
+	}
+	j := record.Job{Federation: f.UID, GroupID: f.GroupID, Owner: f.Owner}
+	asked := sit.answer != "" && !sit.stale
+	return c.refusedFor(&j, v.Jobs.InFlight.Get(f.UID), v.Jobs.Users.Get(view.AccountOf(&j))) != nil ||
+		!asked && sit.offer.State == record.OfferFrozen && frozen(v)[f.UID] >= freezesAtOnce
+}
+
+// frozen counts, by federation, the jobs that are frozen at a member and that no other one has.
+func frozen(v *view.View) map[string]int {
+	out := map[string]int{}
+	for id := range v.Jobs.Frozen.Keys() {
+		if j := v.Jobs.ByID.Get(id).Rec; j != nil && j.State == record.JobQueued {
+			out[j.Federation]++
+		}
+	}
+	return out
+}
+
+// situationOfOffer is false when the cluster has neither an offer of the job nor anything left of
+// one, or no replica that the offer can belong to.
 func situationOfOffer(v *view.View, id, cluster string, seen *clock.FirstSeen, now time.Time) (offerSituation, bool) {
 	n := v.Nodes.Get(cluster)
+	sit := offerSituation{job: v.Jobs.ByID.Get(id).Rec, cluster: cluster, now: now, restored: v.Epoch() != ""}
 	o := n.Offers.Get(id).Rec
-	if o == nil {
-		return offerSituation{}, false
+	if sit.gone = o == nil; !sit.gone {
+		sit.offer = *o
 	}
-	sit := offerSituation{job: v.Jobs.ByID.Get(id).Rec, offer: *o, cluster: cluster, now: now}
 	if sit.job != nil && sit.job.FrozenAt != nil {
 		sit.frozenSince = seen.Since(id+"/frozen", sit.job.FrozenAt.String(), now)
 	}
 	if a := n.Answers.Get(id).Rec; a != nil {
 		sit.answer, sit.stale = a.Answer, a.Epoch != v.Epoch()
 	}
-	d := n.Desired.Get(o.Service).Rec
-	f := v.Federations.Get(o.Federation).Rec
+	f := v.Federations.Get(sit.offer.Federation).Rec
 	sit.disbanded = f == nil || f.Phase != record.PhaseReady && record.Strange(f) == ""
 	if j := sit.job; j != nil {
 		standing := !j.State.Ended() && j.State != record.JobQueued && j.Place != nil
@@ -65,11 +89,11 @@ func situationOfOffer(v *view.View, id, cluster string, seen *clock.FirstSeen, n
 			sit.posted = r != nil && confirmed(r.State)
 		}
 	}
-	over := o.State != record.OfferWaiting && o.State != record.OfferFrozen
-	if over {
+	if over := sit.gone || o.State != record.OfferWaiting && o.State != record.OfferFrozen; over {
 		return sit, true
 	}
 	// Only a Job of a federated service there is taken.
+	d := n.Desired.Get(o.Service).Rec
 	valid := d != nil && d.UID == o.UID && d.Federation == o.Federation
 	return sit, valid && (sit.job == nil || sit.job.Federation == o.Federation)
 }
@@ -275,7 +299,7 @@ type waitingOffer struct{ cluster, job string }
 // answerOffers answers freeze to the waiting offers that another member would take now, up to
 // freezesAtOnce for each federation.
 func (p *round) answerOffers(v *view.View) {
-	under := map[string]int{}
+	under := frozen(v)
 	var waiting []waitingOffer
 	for _, job := range slices.Sorted(v.Jobs.Offered.Keys()) {
 		for _, cluster := range slices.Sorted(v.Jobs.Offered.Of(job)) {
@@ -286,7 +310,7 @@ func (p *round) answerOffers(v *view.View) {
 			}
 			switch {
 			case a != nil && a.Answer == record.OfferFreeze && a.Epoch == v.Epoch():
-				if j == nil || !j.State.Ended() && j.State != record.JobAssigned && j.State != record.JobRunning || o.State == record.OfferWaiting {
+				if j == nil || j.Frozen == nil { // it is about to be
 					under[o.Federation]++
 				}
 			case o.State == record.OfferWaiting && (a == nil || a.Epoch != v.Epoch()):
@@ -309,7 +333,7 @@ func (p *round) answerOffers(v *view.View) {
 // freeze answers one offer if another member would take the Job now.
 func (p *round) freeze(v *view.View, w waitingOffer) bool {
 	sit, ok := situationOfOffer(v, w.job, w.cluster, p.seen, p.now)
-	if !ok || sit.disbanded || sit.job != nil && !sit.ours && sit.job.State != record.JobReturned {
+	if !ok || sit.disbanded || p.tooMany(v, &sit) || sit.job != nil && !sit.ours && sit.job.State != record.JobReturned {
 		return false
 	}
 	uid := sit.offer.Federation

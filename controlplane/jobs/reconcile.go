@@ -172,10 +172,12 @@ type stepConfig struct {
 	// lost says whether a cluster has been away for so long that its claimed jobs go to others.
 	lost                 func(cluster string) bool
 	pause, freezeTimeout time.Duration
+	// tooMany says that a job that is offered would be one too many.
+	tooMany func(*view.View, *offerSituation) bool
 }
 
 func (c *Controller) stepConfig() stepConfig {
-	return stepConfig{now: c.cfg.Now(), seen: &c.seen, lost: c.clusterLost, pause: c.cfg.Pause, freezeTimeout: c.cfg.FreezeTimeout}
+	return stepConfig{now: c.cfg.Now(), seen: &c.seen, lost: c.clusterLost, pause: c.cfg.Pause, freezeTimeout: c.cfg.FreezeTimeout, tooMany: c.tooMany}
 }
 
 // nextStep decides on one job; nil for no step.

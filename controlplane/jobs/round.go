@@ -22,6 +22,8 @@ type round struct {
 	// needs are what the jobs of a federation ask for; nil when that is not known.
 	needs   func(*record.Federation) *Needs
 	weights Weights
+	// tooMany says that a job that is offered would be one too many.
+	tooMany func(*view.View, *offerSituation) bool
 	epoch   string
 	// scope is what it looks at.
 	scope scope
@@ -48,6 +50,7 @@ type round struct {
 func newRound(seen *clock.FirstSeen, now time.Time, weights Weights, needs func(*record.Federation) *Needs) *round {
 	return &round{
 		seen: seen, now: now, needs: needs, weights: weights, scope: scope{all: true},
+		tooMany:  func(*view.View, *offerSituation) bool { return false },
 		clusters: map[string]*cluster{}, candidates: map[string]*Candidates{}, blocked: map[string]bool{},
 		due: map[string]time.Time{}, left: map[string]bool{},
 	}

@@ -32,7 +32,7 @@ type jobIndex struct {
 	InFlight, Users Table[string, int]
 	States          Table[record.JobState, int]
 	Reserved        Table[string, Versioned[record.Reserved]]
-	// Offered lists, for a job, the clusters that offer it. Frozen lists the jobs that are
+	// Offered lists, for a job, the clusters that offer it, or have an answer to an offer. Frozen lists the jobs that are
 	// frozen at the cluster that offered them.
 	Offered Index[string, string]
 	Frozen  Table[string, bool]
@@ -256,12 +256,15 @@ type foundAt struct {
 
 // applyOffer takes over an offer or an answer.
 func (v *View) applyOffer(ref record.Ref, kv store.KV, exists bool) {
+	n := v.node(ref.Cluster)
 	if ref.Kind == record.KindOffer {
-		set(v, v.node(ref.Cluster).Offers.m, ref.Name, kv, exists)
-		v.Jobs.Offered.mark(ref.Name, ref.Cluster, exists)
+		set(v, n.Offers.m, ref.Name, kv, exists)
 	} else {
-		set(v, v.node(ref.Cluster).Answers.m, ref.Name, kv, exists)
+		set(v, n.Answers.m, ref.Name, kv, exists)
 	}
+	_, offer := n.Offers.m[ref.Name]
+	_, answer := n.Answers.m[ref.Name]
+	v.Jobs.Offered.mark(ref.Name, ref.Cluster, offer || answer)
 	v.news.Jobs[ref.Name], v.news.Capacity = true, true
 }
 
