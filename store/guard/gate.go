@@ -60,7 +60,8 @@ type conn struct {
 	rights string
 	// account is nil for a user without limits.
 	account *user
-	// expiry closes the connection at the end of its certificate.
+	// expiry closes the connection at the end of its certificate, which may come while enter makes
+	// it: it is under gate.mu.
 	expiry *time.Timer
 	once   sync.Once
 
@@ -100,8 +101,13 @@ func (g *Gate) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, er
 	return c, info, nil
 }
 
-// enter takes a connection in.
+// enter takes a connection in. TLS looks at a certificate when it comes, and the handshake may end
+// later than the certificate.
 func (g *Gate) enter(c *conn, cert *x509.Certificate) (err error) {
+	left := time.Until(cert.NotAfter)
+	if left <= 0 {
+		return errors.New("its certificate has ended")
+	}
 	if c.rights, err = g.admit(c.user); err != nil {
 		return err
 	}
@@ -123,7 +129,7 @@ func (g *Gate) enter(c *conn, cert *x509.Certificate) (err error) {
 			return fmt.Errorf("user %s has %d connections", c.user, held)
 		}
 	}
-	c.expiry = time.AfterFunc(time.Until(cert.NotAfter), func() { _ = c.Close() })
+	c.expiry = time.AfterFunc(left, func() { _ = c.Close() })
 	g.conns[c.RemoteAddr().String()] = c
 	return nil
 }
@@ -132,8 +138,8 @@ func (g *Gate) enter(c *conn, cert *x509.Certificate) (err error) {
 func (c *conn) Close() error {
 	err := net.ErrClosed
 	c.once.Do(func() {
-		c.expiry.Stop()
 		c.gate.mu.Lock()
+		c.expiry.Stop()
 		if addr := c.RemoteAddr().String(); c.gate.conns[addr] == c {
 			delete(c.gate.conns, addr)
 		}
