@@ -99,11 +99,13 @@ func TestReadingMuchAtOnceIsRefusedBeforeItIsBuilt(t *testing.T) {
 			refused(t, name, err)
 		}
 		for name, r := range map[string]*pb.RangeRequest{
-			"all of it":   {},
-			"keys alone":  {KeysOnly: true, SortOrder: pb.RangeRequest_ASCEND, SortTarget: pb.RangeRequest_VALUE},
-			"sorted":      {SortOrder: pb.RangeRequest_DESCEND, Limit: 1},
-			"filtered":    {MinModRevision: 1, Limit: 1},
-			"filtered by": {MaxCreateRevision: 1 << 40, Limit: 1},
+			"all of it":                 {},
+			"keys alone":                {KeysOnly: true, SortOrder: pb.RangeRequest_ASCEND, SortTarget: pb.RangeRequest_VALUE},
+			"sorted":                    {SortOrder: pb.RangeRequest_DESCEND, Limit: 1},
+			"filtered":                  {MinModRevision: 1, Limit: 1},
+			"filtered by":               {MaxCreateRevision: 1 << 40, Limit: 1},
+			"limited to less than none": {Limit: -1},
+			"sorted in no order":        {SortTarget: pb.RangeRequest_VALUE, Limit: 1},
 		} {
 			r.Key, r.RangeEnd = []byte(prefix), []byte(end)
 			var err error
@@ -156,6 +158,27 @@ func TestAStreamIsBuiltInPartsWhateverComesAfterSmallKeys(t *testing.T) {
 				}
 				return
 			}
+		}
+	})
+}
+
+// etcd answered a negative limit with everything as one message, and ranges that it sorts in parts
+// of their own without end.
+func TestAStreamThatIsNotBuiltInPartsIsRefused(t *testing.T) {
+	embeddedAndGateway(t, func(t *testing.T, g *guarded) {
+		fill(t, g, 40, 100)
+		prefix := record.ObservedPrefix(clusterA)
+		kv := pb.NewKVClient(raw(t, g, access.Syncer(clusterA, uidA)).ActiveConnection())
+		for name, r := range map[string]*pb.RangeRequest{
+			"limited to less than none": {Limit: -1},
+			"sorted in no order":        {SortTarget: pb.RangeRequest_VALUE},
+		} {
+			r.Key, r.RangeEnd = []byte(prefix), []byte(clientv3.GetPrefixRangeEnd(prefix))
+			stream, err := kv.RangeStream(t.Context(), r)
+			if err == nil {
+				_, err = stream.Recv()
+			}
+			refused(t, name, err)
 		}
 	})
 }

@@ -19,11 +19,15 @@ func (c *call) weighed(ctx context.Context, req any, bytes int64) (any, error) {
 	return c.next(ctx, req)
 }
 
-// checkRange refuses what etcd reads as a whole before it answers.
+// checkRange refuses what etcd reads as a whole before it answers, or does not read in the order of
+// keys. A stream of etcd takes a negative limit for none, also for each of its messages.
 func (c *call) checkRange(r *pb.RangeRequest) error {
-	sorted := r.SortOrder != pb.RangeRequest_NONE && (r.SortTarget != pb.RangeRequest_KEY || r.SortOrder == pb.RangeRequest_DESCEND)
-	if sorted || r.MinModRevision|r.MaxModRevision|r.MinCreateRevision|r.MaxCreateRevision != 0 {
+	sorted := r.SortTarget != pb.RangeRequest_KEY || r.SortOrder == pb.RangeRequest_DESCEND
+	switch {
+	case sorted || r.MinModRevision|r.MaxModRevision|r.MinCreateRevision|r.MaxCreateRevision != 0:
 		return c.refuse("answer", "ranges are not sorted or filtered here: read them in the order of their keys")
+	case r.Limit < 0:
+		return c.refuse("answer", "a limit is not negative: 0 is none")
 	}
 	return nil
 }
