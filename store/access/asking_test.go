@@ -319,6 +319,85 @@ func TestWatchesAreLimited(t *testing.T) {
 	})
 }
 
+// etcd says of a watch of what is compacted that it is canceled, keeps it, and says so again when
+// its client cancels it. Its place was given back both times.
+func TestWatchesOfWhatIsCompactedAreLimited(t *testing.T) {
+	embeddedAndGateway(t, func(t *testing.T, g *guarded) {
+		fill(t, g, 10, 10)
+		root := raw(t, g, access.Root)
+		resp, err := root.Put(t.Context(), record.SessionKey(clusterA), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := root.Compact(t.Context(), resp.Header.Revision); err != nil {
+			t.Fatal(err)
+		}
+		client := raw(t, g, access.Syncer(clusterA, uidA))
+		// ask sends requests, and awaits as many answers that are awaited.
+		ask := func(watch pb.Watch_WatchClient, requests []*pb.WatchRequest, awaited func(*pb.WatchResponse) bool) (ids []int64, err error) {
+			for _, r := range requests {
+				if err := watch.Send(r); err != nil {
+					break // Recv says why
+				}
+			}
+			for len(ids) < len(requests) {
+				resp, err := watch.Recv()
+				if err != nil {
+					return nil, err
+				}
+				if awaited(resp) {
+					ids = append(ids, resp.WatchId)
+				}
+			}
+			return ids, nil
+		}
+		created := func(resp *pb.WatchResponse) bool { return resp.Created }
+		canceled := func(resp *pb.WatchResponse) bool { return resp.Canceled }
+		create := func(n int, revision int64) (out []*pb.WatchRequest) {
+			r := &pb.WatchCreateRequest{Key: []byte(record.SessionKey(clusterA)), StartRevision: revision}
+			for range n {
+				out = append(out, &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: r}})
+			}
+			return out
+		}
+		cancel := func(ids []int64) (out []*pb.WatchRequest) {
+			for _, id := range ids {
+				out = append(out, &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CancelRequest{CancelRequest: &pb.WatchCancelRequest{WatchId: id}}})
+			}
+			return out
+		}
+		for _, c := range []struct {
+			name    string
+			stay    int // so many watches stay open, of what is there
+			cancels bool
+			limited bool
+		}{
+			{"their client does not cancel them", 0, false, true},
+			{"their client cancels them beside others", 30, true, true},
+			{"their client cancels them", 0, true, false},
+		} {
+			watch, err := pb.NewWatchClient(client.ActiveConnection()).Watch(t.Context())
+			for range 2 {
+				if err == nil {
+					_, err = ask(watch, create(c.stay, 0), created)
+				}
+				var ids []int64
+				if err == nil {
+					ids, err = ask(watch, create(34, 1), canceled)
+				}
+				if err == nil && c.cancels {
+					_, err = ask(watch, cancel(ids), canceled)
+				}
+			}
+			if c.limited {
+				refused(t, c.name, err)
+			} else if err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		}
+	})
+}
+
 // Streams cost memory in etcd for as long as they are open, also without a watch.
 func TestStreamsAreLimited(t *testing.T) {
 	embeddedAndGateway(t, func(t *testing.T, g *guarded) {

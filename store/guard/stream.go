@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -58,9 +59,12 @@ type limitedStream struct {
 	grpc.ServerStream
 	*call
 
-	mu sync.Mutex
-	// opened are the watches of this stream that are counted.
-	opened  int
+	// opened are the watches of this stream that are counted, and ended says that no more are: etcd
+	// goes on receiving while the stream ends. Both are under user.mu.
+	opened int
+	ended  bool
+
+	mu      sync.Mutex
 	refused error
 }
 
@@ -100,19 +104,18 @@ func (l *limitedStream) admit(m any) error {
 	return nil
 }
 
+// open takes a place for a watch that is asked for.
 func (l *limitedStream) open() error {
 	l.user.mu.Lock()
-	full := l.user.watches >= l.cfg.Limits.Watches
-	if !full {
-		l.user.watches++
-	}
-	l.user.mu.Unlock()
-	if full {
+	defer l.user.mu.Unlock()
+	switch {
+	case l.ended:
+		return rpctypes.ErrGRPCWatchCanceled
+	case l.user.watches >= l.cfg.Limits.Watches:
 		return l.tooMany("watches")
 	}
-	l.mu.Lock()
+	l.user.watches++
 	l.opened++
-	l.mu.Unlock()
 	return nil
 }
 
@@ -124,25 +127,31 @@ func (l *limitedStream) SendMsg(m any) error {
 			l.user.renewed(r.ID, r.TTL)
 		}
 	case *pb.WatchResponse:
-		if r.Canceled {
-			l.close(1)
+		// A watch that asked for what is compacted stays in etcd's memory until its client cancels it.
+		if r.Canceled && r.CompactRevision == 0 {
+			l.close()
 		}
 	}
 	return l.ServerStream.SendMsg(m)
 }
 
-// close gives places of watches back.
-func (l *limitedStream) close(n int) {
-	l.mu.Lock()
-	n = min(n, l.opened)
-	l.opened -= n
-	l.mu.Unlock()
+// close gives the place of a watch back.
+func (l *limitedStream) close() {
 	l.user.mu.Lock()
 	defer l.user.mu.Unlock()
-	l.user.watches -= n
+	if l.opened > 0 {
+		l.opened--
+		l.user.watches--
+	}
 }
 
-func (l *limitedStream) end() { l.close(l.opened) }
+// end gives all places back.
+func (l *limitedStream) end() {
+	l.user.mu.Lock()
+	defer l.user.mu.Unlock()
+	l.user.watches -= l.opened
+	l.opened, l.ended = 0, true
+}
 
 // errPart ends a part of a list.
 var errPart = errors.New("the part is done")
