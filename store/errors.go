@@ -124,6 +124,11 @@ func surelyNotApplied(err error) bool {
 	return false
 }
 
+// isTimeout says whether a call ended since its own time was over.
+func isTimeout(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || codeOf(err) == codes.DeadlineExceeded
+}
+
 // worthRepeating says whether a refused request may succeed in a moment.
 func worthRepeating(err error) bool {
 	return isEtcd(err, rpctypes.ErrNoLeader) || isEtcd(err, rpctypes.ErrTooManyRequests) ||

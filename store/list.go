@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// pageSize is the number of keys of one page, where the server does not stream.
+// pageSize is the most keys of one page, where the server does not stream.
 // Smaller pages cost more than they save: the server counts the rest of the
 // range for each of them.
 const pageSize = 1000
@@ -186,15 +186,23 @@ func (s *Store) stream(ctx context.Context, client *clientv3.Client, prefix stri
 	return kvs, revision, nil
 }
 
-// page reads a prefix page by page; the first page fixes the revision of the others.
+// page reads a prefix page by page; the first page fixes the revision of the others. Nobody sees how
+// much of a page is on its way, so one that Config.RequestTimeout cuts off is asked for with fewer
+// keys. A list of which no page comes for Config.Deadline is given up.
 func (s *Store) page(ctx context.Context, client *clientv3.Client, prefix string, revision int64) ([]KV, int64, error) {
 	from, end := prefix, clientv3.GetPrefixRangeEnd(prefix)
 	var kvs []KV
+	most, came := pageSize, time.Now()
 	for {
+		asked := time.Now()
 		resp, err := try(ctx, s, func(ctx context.Context) (*clientv3.GetResponse, error) {
-			return client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(pageSize), clientv3.WithRev(revision))
+			return client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(int64(most)), clientv3.WithRev(revision))
 		})
-		if err != nil {
+		switch {
+		case isTimeout(err) && ctx.Err() == nil && most > 1 && time.Since(came) < s.cfg.Deadline:
+			most = max(1, most/4)
+			continue
+		case err != nil:
 			return nil, 0, err
 		}
 		if revision == 0 {
@@ -206,6 +214,8 @@ func (s *Store) page(ctx context.Context, client *clientv3.Client, prefix string
 		if !resp.More || len(resp.Kvs) == 0 {
 			return kvs, revision, nil
 		}
-		from = kvs[len(kvs)-1].Key + "\x00"
+		from, came = kvs[len(kvs)-1].Key+"\x00", time.Now()
+		// The next keys are taken to be as slow as these: they then take half of the time.
+		most = int(max(1, min(pageSize, time.Duration(len(resp.Kvs))*s.cfg.RequestTimeout/2/max(1, came.Sub(asked)))))
 	}
 }

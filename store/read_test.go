@@ -1,13 +1,16 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -83,6 +86,39 @@ func TestListWithAndWithoutStreams(t *testing.T) {
 			if got, want := faults.Streams(method), map[bool]int{true: 2, false: 1}[streams]; got != want {
 				t.Errorf("%d streams, want %d: what a server cannot do is asked once", got, want)
 			}
+		})
+	}
+}
+
+// Pages of a thousand keys never came over a slow link, and were asked for again for ever.
+func TestAListComesInPagesOverASlowLink(t *testing.T) {
+	const n = 2500
+	for perKey, comes := range map[time.Duration]bool{time.Millisecond: true, 10 * time.Millisecond: true, 500 * time.Millisecond: true, time.Hour: false} {
+		t.Run(perKey.String(), func(t *testing.T) {
+			inVirtualTime(t, embedded.Config{}, func(t *testing.T, network *virtual.Network) {
+				near, _ := openOn(t, network, "near", store.Config{})
+				if _, err := write(t, near, "/t/in/", n, 10, 0); err != nil {
+					t.Fatal(err)
+				}
+				slow := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+					if err := invoke(ctx, method, req, reply, cc, opts...); err != nil {
+						return err
+					}
+					answer, _ := reply.(*pb.RangeResponse)
+					select {
+					case <-ctx.Done():
+						return status.FromContextError(ctx.Err()).Err()
+					case <-time.After(time.Duration(len(answer.GetKvs())) * perKey):
+						return nil
+					}
+				}
+				s, faults := openOn(t, network, "far", store.Config{DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(slow)}})
+				faults.RefuseStreams(rangeStream, status.Error(codes.Unimplemented, "unknown method RangeStream"))
+				kvs, _, err := s.List(t.Context(), "/t/in/")
+				if !comes && !errors.Is(err, store.ErrUnavailable) || comes && (err != nil || len(kvs) != n) {
+					t.Errorf("%d keys, %v", len(kvs), err)
+				}
+			})
 		})
 	}
 }
