@@ -81,6 +81,10 @@ func (g *Gate) FreshWith(ctx context.Context, keys ...string) (store.View, error
 	if err := g.state.Wait(ctx, v.Revision); err != nil {
 		return store.View{}, fault.Crossing(err)
 	}
+	// What was waited for may be the listing of a restored store.
+	if err := g.CheckVerified(); err != nil {
+		return store.View{}, err
+	}
 	return v, nil
 }
 

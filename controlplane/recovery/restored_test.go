@@ -208,3 +208,37 @@ func TestAStoreThatIsRestoredAgainBeforeItsEpochIsSeenGetsAnother(t *testing.T) 
 		_ = running.Wait() // both end with ctx
 	})
 }
+
+// TestARequestThatWaitsForTheListingOfARestoredStoreIsRefused: it was answered from the restored
+// store before that had a new epoch, since it had come before the restore was noticed.
+func TestARequestThatWaitsForTheListingOfARestoredStoreIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, st := newController(t)
+		meta := record.Meta{V: record.Version, Schema: 1, ControlPlane: record.NewUID(), Epoch: record.NewUID()}
+		write(t, st, map[string]any{record.MetaKey: meta})
+		mirrored := func() (stop func()) {
+			ctx, cancel := context.WithCancel(t.Context())
+			var running errgroup.Group
+			running.Go(func() error { return c.state.Mirror.Run(ctx) })
+			return func() {
+				cancel()
+				if err := running.Wait(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		cutOff := mirrored()
+		<-c.state.Mirror.Synced()
+		c.state.Refresh()
+		cutOff()
+		meta.Epoch = record.NewUID() // of another history
+		write(t, st, map[string]any{record.MetaKey: meta})
+		answered := make(chan error, 1)
+		go func() { answered <- c.gate.Fresh(t.Context()) }()
+		<-time.After(time.Second) // the request waits for the mirror
+		defer mirrored()()
+		if e, ok := errors.AsType[*fault.Error](<-answered); !ok || e.Code != fault.CodeUnavailable {
+			t.Errorf("it is answered: %v", e)
+		}
+	})
+}
