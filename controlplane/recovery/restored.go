@@ -203,12 +203,16 @@ func (c *Controller) tellClustersEpoch(ctx context.Context) error {
 	return gate.Spread(ctx, c.store, behind)
 }
 
-// keepWitness writes the witness from time to time.
+// keepWitness writes the witness from time to time. A restored store is suspected before the mirror
+// shows it, so the view is taken before the question.
 func (c *Controller) keepWitness() {
-	if c.cfg.Witness == "" || c.gate.Unverified() {
+	if c.cfg.Witness == "" {
 		return
 	}
 	view := c.state.Mirror.Snapshot()
+	if c.gate.Unverified() {
+		return
+	}
 	kv, ok := view.KV(record.MetaKey)
 	if !ok {
 		return
