@@ -95,9 +95,19 @@ func (d *deaf) ask(r *pb.RangeRequest) (stream uint32) {
 func (d *deaf) answered(stream uint32) string {
 	d.t.Helper()
 	for {
+		if of, status := d.answer(); of == stream || of == 0 {
+			return status
+		}
+	}
+}
+
+// answer is the next head of an answer, as answered tells it, with its stream.
+func (d *deaf) answer() (stream uint32, status string) {
+	d.t.Helper()
+	for {
 		frame, err := d.framer.ReadFrame()
 		if errors.Is(err, io.EOF) {
-			return "cut"
+			return 0, "cut"
 		}
 		d.must(err)
 		switch f := frame.(type) {
@@ -106,15 +116,12 @@ func (d *deaf) answered(stream uint32) string {
 				d.must(d.framer.WriteSettingsAck())
 			}
 		case *http2.MetaHeadersFrame:
-			if f.StreamID != stream {
-				continue
-			}
 			for _, h := range f.Fields {
 				if h.Name == "grpc-status" {
-					return h.Value
+					return f.StreamID, h.Value
 				}
 			}
-			return ""
+			return f.StreamID, ""
 		}
 	}
 }
@@ -139,6 +146,28 @@ func TestAnswersThatAreNotTakenAreLimited(t *testing.T) {
 		}
 		if _, err := raw(t, g, access.Syncer(clusterB, uidB)).Get(t.Context(), record.SessionKey(clusterB)); err != nil {
 			t.Errorf("another cluster: %v", err)
+		}
+	})
+}
+
+// Requests that came together were all let in, since nothing waited for the client when they came.
+func TestAnswersToRequestsThatComeTogetherAreLimited(t *testing.T) {
+	embeddedAndGateway(t, func(t *testing.T, g *guarded) {
+		fill(t, g, 10, 700_000)
+		whole := &pb.RangeRequest{Key: []byte(record.ObservedPrefix(clusterA)), RangeEnd: []byte(clientv3.GetPrefixRangeEnd(record.ObservedPrefix(clusterA)))}
+		hostile := newDeaf(t, g, access.Syncer(clusterA, uidA))
+		const asked = 40
+		for range asked {
+			hostile.ask(whole)
+		}
+		held := 0
+		for range asked {
+			if _, status := hostile.answer(); status == "" {
+				held++
+			}
+		}
+		if t.Logf("%d answers of 7 MB wait", held); held > asked/2 {
+			t.Errorf("%d answers of 7 MB wait for one client", held)
 		}
 	})
 }

@@ -124,11 +124,16 @@ func (c *call) build(ctx context.Context, bytes int64) (release func(), err erro
 	}), nil
 }
 
-// buildOwn takes places among those of the user alone.
+// buildOwn takes places among those of the user alone. What was built while it waited may now wait
+// for the user to take it.
 func (c *call) buildOwn(ctx context.Context, bytes int64) (release func(), err error) {
 	bytes = min(bytes, c.cfg.Limits.Bytes, c.cfg.Limits.Total)
 	if err := c.user.building.Acquire(ctx, bytes); err != nil {
 		return nil, c.tooMany("bytes")
+	}
+	if err := c.checkQueued(); err != nil {
+		c.user.building.Release(bytes)
+		return nil, err
 	}
 	return func() { c.user.building.Release(bytes) }, nil
 }
