@@ -197,6 +197,9 @@ func (c *call) do(ctx context.Context, req any) (any, error) {
 		if err := c.owns(ctx, r.ID); err != nil {
 			return nil, err
 		}
+		if r.Keys {
+			return c.weighed(ctx, r, keysOfLease)
+		}
 		return c.next(ctx, r)
 	}
 	return c.next(ctx, req)

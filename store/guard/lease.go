@@ -79,6 +79,11 @@ func (c *call) owns(ctx context.Context, id int64) error {
 	if i := strings.LastIndexByte(cluster, '.'); i > 0 {
 		cluster = cluster[:i]
 	}
+	release, err := c.build(ctx, keysOfLease)
+	if err != nil {
+		return err
+	}
+	defer release()
 	keys, err := c.cfg.Etcd.LeaseKeys(ctx, c.user.name, id)
 	if err != nil || len(keys) != 1 || keys[0] != record.SessionKey(cluster) {
 		c.cfg.OnRefusal(c.user.name, "lease")

@@ -1,6 +1,9 @@
 package guard
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Limits of one untrusted user. An honest syncer is far from each.
 type Limits struct {
@@ -37,6 +40,9 @@ func DefaultLimits() Limits {
 const (
 	// maxValue is the most bytes of one key with its value: etcd's limit of a request.
 	maxValue = 3 << 19
+	// keysOfLease is what the keys of a lease are taken to have: as much as a user may have built at
+	// all. A cluster may have all of its keys end with one.
+	keysOfLease = math.MaxInt64
 	// readsAtOnce are the values of one transaction that etcd reads before any is sent.
 	readsAtOnce = 8
 	// valuesAtOnce are the values of a range that etcd reads at once. A stream of
