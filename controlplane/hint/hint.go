@@ -31,6 +31,7 @@ var words = map[record.Reason]string{ //nolint:gochecknoglobals // a constant
 	record.ReasonMarkLost:           "our marks were taken off the service on CLUSTER: delete it there, and it is created again",
 	record.ReasonAheadOfDesired: "the service on CLUSTER is not in the history of the store, which was restored: " +
 		"oscarfed describe lists what differs, oscarfed resolve ends it",
+	record.ReasonStoreRestored:     "if etcd was restored, start one control plane with --restored, once: the syncer of CLUSTER changes nothing before",
 	record.ReasonNeedsUserToken:    "call oscarfed token refresh with a fresh access token of your own, or give a refresh token: oscarfed token set",
 	record.ReasonNeedsRefreshToken: "give another refresh token: oscarfed token set",
 	record.ReasonTokenLost:         "give another refresh token: oscarfed token set",

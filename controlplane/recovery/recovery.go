@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -76,7 +77,9 @@ func New(cfg Config) (*Controller, error) {
 		},
 	})
 	cfg.State.Subscribe(c.stateChanged)
-	return c, cfg.Registry.Register(c.restores)
+	return c, errors.Join(cfg.Registry.Register(c.restores), cfg.Registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "oscarfed_store_restores_seen", Help: "Connected clusters whose syncers saw the store go back to an older state, and no new epoch since.",
+	}, c.restoresSeen)))
 }
 
 // stateChanged queues the clusters that a change of the state concerns.
@@ -91,6 +94,9 @@ func (c *Controller) stateChanged(news *view.Changes) {
 		if cluster != "" {
 			c.orphans.Add(cluster)
 		}
+	}
+	for _, r := range news.Records.Selfs {
+		c.warnOfRestore(r)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/hint"
 	"github.com/oscarfed/oscarfed/controlplane/tokens"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store"
@@ -239,6 +241,35 @@ func TestARequestThatWaitsForTheListingOfARestoredStoreIsRefused(t *testing.T) {
 		defer mirrored()()
 		if e, ok := errors.AsType[*fault.Error](<-answered); !ok || e.Code != fault.CodeUnavailable {
 			t.Errorf("it is answered: %v", e)
+		}
+	})
+}
+
+// TestARestoreThatOnlyASyncerSawIsTold: no instance has seen the store before. What a syncer says
+// closes the store for nobody.
+func TestARestoreThatOnlyASyncerSawIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, st := newController(t)
+		write(t, st, map[string]any{
+			record.MetaKey:                 record.Meta{V: record.Version, Schema: 1, ControlPlane: record.NewUID(), Epoch: record.NewUID()},
+			record.SessionKey("a"):         record.Session{V: record.Version},
+			record.ObservedClusterKey("a"): record.ObservedCluster{V: record.Version, Reason: record.ReasonStoreRestored},
+			record.ObservedClusterKey("b"): record.ObservedCluster{V: record.Version, Reason: record.ReasonStoreRestored}, // it is away
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		var running errgroup.Group
+		running.Go(func() error { return c.state.Mirror.Run(ctx) })
+		<-c.state.Mirror.Synced()
+		c.state.Refresh()
+		if n := c.restoresSeen(); n != 1 || c.gate.Unverified() {
+			t.Errorf("%v clusters saw a restore; the store is closed: %v", n, c.gate.Unverified())
+		}
+		if do := hint.ForReason(record.ReasonStoreRestored, "a"); !strings.Contains(do, "--restored") {
+			t.Errorf("what a person can do: %q", do)
+		}
+		cancel()
+		if err := running.Wait(); err != nil {
+			t.Error(err)
 		}
 	})
 }
