@@ -1,5 +1,7 @@
 package oscar
 
+import "strings"
+
 // Annotations that OSCAR gives a meaning to.
 const (
 	// AnnotationWorker with value "true" makes OSCAR keep the service token that
@@ -25,6 +27,18 @@ const (
 	// AnnotationPrefix covers every annotation of this project.
 	AnnotationPrefix = "oscarfed/"
 )
+
+// SetsLabel says whether OSCAR gives the label its own value, whatever it is sent: a POST all of
+// these, a PUT all but the owner's name. A queue of another form is the user's own.
+func SetsLabel(label, value string) bool {
+	switch label {
+	case "oscar.grycap/user-service", "oscar_service", "applicationId", "queue", "owner_name":
+		return true
+	case "kueue.x-k8s.io/queue-name":
+		return strings.HasPrefix(value, "oscar-lq-")
+	}
+	return false
+}
 
 // Words of OSCAR.
 const (

@@ -52,6 +52,8 @@ func NewTemplate(s *oscar.Service, g *Graph, o Origin) *Template {
 	retainVolume(out)
 	out.Federation = renderFederation(s, g)
 	maps.DeleteFunc(out.Annotations, func(key, _ string) bool { return Reserved(key) })
+	// A definition that was read from an OSCAR has its labels, with the name of the service there.
+	maps.DeleteFunc(out.Labels, oscar.SetsLabel)
 	out.Clusters = nil
 	public, patch := oscar.SplitSecrets(out) // which leaves the refresh token out of both
 	coordinator := *public.Federation
@@ -74,7 +76,7 @@ func NewTemplate(s *oscar.Service, g *Graph, o Origin) *Template {
 //     credentials
 //
 // and of the user's definition everything else as it was given, but for what OSCAR
-// fills in itself (namespace, owner, bucket_list, volume_status, deployment), the
+// fills in itself (namespace, owner, bucket_list, volume_status, deployment, and labels), the
 // addresses of other clusters, and the refresh token, which is never sent. A volume that
 // its creation makes is to be retained.
 //

@@ -131,6 +131,22 @@ func TestAServiceThatIsSentBackKeepsItsOwnMinIO(t *testing.T) {
 	}
 }
 
+func TestAServiceThatIsSentBackHasNoLabelsOfOSCAR(t *testing.T) {
+	read := parse(t, grayify)
+	read.Labels = map[string]string{
+		"oscar.grycap/user-service": "true", "oscar_service": "grayifyr0", "applicationId": "grayifyr0", "queue": "root.oscar-queue.grayifyr0",
+		"owner_name": "Bob", "kueue.x-k8s.io/queue-name": "oscar-lq-grayifyr0", "vo": "physics", "mine": "kept",
+	}
+	public, _ := render(t, read, graphOf(t, read, three), 1)
+	if want := `"labels":{"mine":"kept","vo":"physics"}`; !strings.Contains(public, want) {
+		t.Errorf("%s\nlacks %s", public, want)
+	}
+	read.Labels = map[string]string{"kueue.x-k8s.io/queue-name": "mine"}
+	if public, _ := render(t, read, graphOf(t, read, three), 1); !strings.Contains(public, `"kueue.x-k8s.io/queue-name":"mine"`) {
+		t.Errorf("a queue of the user's own was dropped: %s", public)
+	}
+}
+
 func TestRenderRefuses(t *testing.T) {
 	s := parse(t, full)
 	g := graphOf(t, s, Env{})

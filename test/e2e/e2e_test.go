@@ -112,6 +112,30 @@ func TestCreateRepairDelete(t *testing.T) {
 	})
 }
 
+// TestADefinitionThatWasReadFromAnOSCARWasRolledBack: it has the labels that OSCAR gave it, and the
+// OSCARs of its members give them other values.
+func TestADefinitionThatWasReadFromAnOSCARWasRolledBack(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		url := w.Cluster(a).URL + "/system/services"
+		const alone = `{"name":"grayifyr0","image":"ghcr.io/grycap/imagemagick","script":"#!/bin/sh\n","labels":{"mine":"kept"}}`
+		if status, answer := w.Directly(http.MethodPost, url, []byte(alone)); status != http.StatusCreated {
+			t.Fatalf("%d %s", status, answer)
+		}
+		_, read := w.Directly(http.MethodGet, url+"/grayifyr0", nil)
+		w.DeleteDirectly(url + "/grayifyr0")
+		const members = `{"cluster_id":"oscar-cluster-a","federation":{"topology":"star","members":[
+{"type":"oscar","cluster_id":"oscar-cluster-b","service_name":"grayifyr1"}]},`
+		if _, err := create(w, members+strings.TrimPrefix(strings.Replace(string(read), `"cluster_id":"",`, "", 1), "{")); err != nil {
+			t.Fatal(err)
+		}
+		v, _ := w.Cluster(b).Sim.Service(names[1])
+		if !strings.Contains(string(v.JSON), `"mine":"kept"`) {
+			t.Errorf("the member is %s", v.JSON)
+		}
+	})
+}
+
 // TestOscarFaultsDuringACreate: whatever an OSCAR answers, the end is all or
 // nothing, and the same request works when the fault is gone.
 func TestOscarFaultsDuringACreate(t *testing.T) {
