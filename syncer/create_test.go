@@ -33,7 +33,7 @@ func (r *rig) inPlace(p *replica) {
 	if !ok {
 		r.t.Fatalf("service %s is not there", p.name)
 	}
-	if v.Token != p.token || v.Image != p.image || v.Owner != "cluster_admin" || v.Secrets["KEY"] != p.secret {
+	if v.Token != p.token || v.Image != p.image || v.Owner != p.owner || v.Secrets["KEY"] != p.secret {
 		r.t.Errorf("service %s: token ours %v, image %s, owner %q, secret ours %v", p.name, v.Token == p.token, v.Image, v.Owner, v.Secrets["KEY"] == p.secret)
 	}
 	for _, b := range p.buckets {

@@ -1,19 +1,26 @@
 package syncer_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/storetest/virtual"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/test/await"
+	"github.com/oscarfed/oscarfed/test/world"
 )
 
 // vandal is somebody's PUT: other image, our annotations dropped.
@@ -217,6 +224,74 @@ func TestDriftUnfixable(t *testing.T) {
 		r.await(p, record.PhaseReady)
 		r.inPlace(p)
 	})
+}
+
+// repairedOnce waits until a drift after before is repaired, and sees that it is so for good.
+func (r *rig) repairedOnce(p *replica, before int64) {
+	r.t.Helper()
+	const want = "drifted ready"
+	r.eventually("drifted, and ready again", func() bool { return len(r.phases(p.name, before)) >= len(want) })
+	r.inPlace(p)
+	writes := len(r.calls(p.name))
+	r.resynced()
+	if got := r.phases(p.name, before); got != want || len(r.calls(p.name)) != writes {
+		r.t.Errorf("reports %q, want %q; calls %v; the last: %+v", got, want, r.calls(p.name), r.observed(p.name))
+	}
+}
+
+// TestARepairOfAUsersServiceWasNeverEnough: OSCAR finds the group (VO) of a service when its owner
+// makes it, and somebody's PUT has lost it.
+func TestARepairOfAUsersServiceWasNeverEnough(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		n := virtual.NewNetwork(t, embedded.Config{})
+		i := newIssuer(t, n)
+		r := newRigOn(t, n, withUsers(i))
+		p := newReplica("grayify")
+		p.owner = bob
+		r.deliver(i.Token(bob, nil), inAnHour())
+		r.start()
+		r.makeReady(p)
+		before := r.mirror.Revision()
+		r.ask(http.MethodPut, "/system/services", strings.Replace(vandal, "cluster_admin", bob, 1))
+		r.repairedOnce(p, before)
+	})
+}
+
+// TestANewVersionOfOSCARIsNoOpponent: its services have one more field.
+func TestANewVersionOfOSCARIsNoOpponent(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		newer := &newVersion{next: r.net.Host("syncer").Transport(nil)}
+		client := world.Must(manager.New(manager.Config{Endpoint: r.url, User: "oscar", PasswordFile: r.password, Transport: newer}))(t)
+		t.Cleanup(client.Close)
+		r.start(func(c *syncer.Config) { c.OSCAR = client })
+		p := newReplica("grayify")
+		r.makeReady(p)
+		before := r.mirror.Revision()
+		newer.runs.Store(true)
+		r.repairedOnce(p, before)
+		r.equalCalls(p.name, "create", "update")
+	})
+}
+
+// newVersion shows services as an OSCAR of another version, once it runs.
+type newVersion struct {
+	next http.RoundTripper
+	runs atomic.Bool
+}
+
+func (n *newVersion) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := n.next.RoundTrip(req)
+	if err != nil || !n.runs.Load() || req.Method != http.MethodGet || !strings.HasPrefix(req.URL.Path, "/system/services") {
+		return resp, err
+	}
+	shown, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return nil, err
+	}
+	shown = bytes.ReplaceAll(shown, []byte(`"volume_status"`), []byte(`"added":"","volume_status"`))
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(shown)), int64(len(shown))
+	return resp, nil
 }
 
 func TestDriftThatOSCARDoesNotLetUsRepair(t *testing.T) {

@@ -130,3 +130,16 @@ func TestARepairOfIsolationEmptiedTheUsersBuckets(t *testing.T) {
 		r.await(p, record.PhaseDeleted)
 	})
 }
+
+// TestARepairOfIsolationWasNeverEnough: OSCAR adds the owner to the allowed users when he makes the
+// service, and no PUT of the cluster's own credential does, which also says the level otherwise.
+func TestARepairOfIsolationWasNeverEnough(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		r, p, _ := newIsolated(t)
+		before := r.mirror.Revision()
+		vandal := `{"name":"grayify","image":"example.org/vandal","script":"s","owner":"` + bob + `","isolation_level":"user","allowed_users":["` + carol + `"],` +
+			`"bucket_list":["` + carolOwn + `"],"input":[{"storage_provider":"minio.default","path":"grayify/in"}]}`
+		r.ask(http.MethodPut, "/system/services", vandal)
+		r.repairedOnce(p, before)
+	})
+}

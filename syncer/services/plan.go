@@ -146,6 +146,7 @@ func planPresent(s situation) decision {
 	// With another storage it is as new: what OSCAR shows then is compared with nothing.
 	applied := s.applied() && !s.moved
 	undisturbed := applied && s.local.hash == s.observed.ReadBack
+	asAsked := s.local.differs == "" && s.local.generation == s.desired.Generation && s.local.epoch == s.desired.Epoch
 	switch {
 	case undisturbed && len(s.local.missing) > 0:
 		return planDrift(s, fmt.Sprintf("the service has lost its buckets (%s)", strings.Join(s.local.missing, ", ")))
@@ -153,10 +154,10 @@ func planPresent(s situation) decision {
 		return planRunState(s)
 	case undisturbed:
 		return decision{act: report, phase: record.PhaseReady, reason: record.ReasonApplied}
+	case asAsked && (!applied || s.updated && len(s.local.missing) == 0):
+		return planAsAsked(s)
 	case applied:
 		return planDrift(s, whatChanged(s))
-	case s.local.differs == "" && s.local.generation == s.desired.Generation && s.local.epoch == s.desired.Epoch:
-		return planAsAsked(s)
 	case s.stopped || s.desired.Paused:
 		return s.waits()
 	}

@@ -142,6 +142,10 @@ func TestPlan(t *testing.T) {
 
 		// Drift.
 		{"drift", situation{desired: apply, observed: ready(), local: mine(drift)}, decision{act: update, repair: true, drifted: true}},
+		{"drift, repaired, with something of OSCAR's lost", situation{desired: apply, fresh: true, observed: ready(), updated: true, local: mine(func(l *local) { l.hash = changed })}, decision{act: settle}},
+		{"drift, changed again", situation{desired: apply, fresh: true, observed: ready(), updated: true, local: mine(drift)}, decision{act: update, repair: true, drifted: true}},
+		{"drift, repaired, without a bucket", situation{desired: apply, fresh: true, observed: ready(), updated: true, local: mine(func(l *local) { l.hash, l.missing = changed, []string{"b"} })}, decision{act: update, repair: true, drifted: true}},
+		{"changed in what was not asked", situation{desired: apply, fresh: true, observed: ready(), local: mine(func(l *local) { l.hash = changed })}, decision{act: update, repair: true, drifted: true}},
 		{"marks dropped", situation{desired: apply, observed: ready(), local: mine(drift, func(l *local) { l.generation = 0 })}, decision{act: update, repair: true, drifted: true}},
 		{"drift, report only", situation{desired: desired(record.IntentApply, func(d *record.Desired) { d.Drift = "report" }), observed: ready(), local: mine(drift)}, report1(record.PhaseDrifted, record.ReasonDrifted)},
 		{"drift, paused", situation{desired: desired(record.IntentApply, func(d *record.Desired) { d.Paused = true }), observed: ready(), local: mine(drift)}, report1(record.PhaseDrifted, record.ReasonPaused)},
@@ -160,6 +164,7 @@ func TestPlan(t *testing.T) {
 		{"stopped, and started by hand, report only", situation{desired: desired(record.IntentApply, stops, func(d *record.Desired) { d.Drift = "report" }), observed: ready(wasStopped), local: mine(runs)}, report1(record.PhaseDrifted, record.ReasonDrifted)},
 		{"stopped, and changed", situation{desired: toStop, observed: ready(older, wasStopped), local: mine(runs, halted, drift)}, decision{act: start}},
 		{"stopped, and drifted", situation{desired: toStop, observed: ready(wasStopped), local: mine(runs, halted, drift)}, decision{act: start}},
+		{"stopped, drifted, and repaired", situation{desired: toStop, fresh: true, observed: ready(wasStopped), updated: true, local: mine(runs, func(l *local) { l.hash = changed })}, decision{act: stop, repair: true, drifted: true}},
 		{"stopped without an order", situation{desired: apply, observed: ready(), local: mine(runs, halted)}, report1(record.PhaseReady, record.ReasonApplied)},
 		{"not exposed", situation{desired: toStop, observed: ready(), local: mine()}, report1(record.PhaseReady, record.ReasonApplied)},
 		{"tombstone, ours, stopped", situation{desired: tombstone, local: mine(runs, halted)}, decision{act: start}},
@@ -263,7 +268,7 @@ func anySituation(t *rapid.T) situation {
 	s := situation{
 		now: now, revision: revision,
 		epoch: epochs.Draw(t, "epoch"), restored: rapid.IntRange(0, 9).Draw(t, "restored") == 0,
-		stopped: rapid.Bool().Draw(t, "stopped"), resync: rapid.Bool().Draw(t, "resync"), fresh: rapid.Bool().Draw(t, "fresh"),
+		updated: rapid.Bool().Draw(t, "updated"), stopped: rapid.Bool().Draw(t, "stopped"), resync: rapid.Bool().Draw(t, "resync"), fresh: rapid.Bool().Draw(t, "fresh"),
 		local: local{
 			whose:      whose(rapid.IntRange(0, 4).Draw(t, "whose")),
 			generation: rapid.Int64Range(0, 3).Draw(t, "have"),

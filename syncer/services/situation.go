@@ -81,6 +81,10 @@ type situation struct {
 	// mirror that may be a little old. Only a fresh situation is acted upon.
 	fresh  bool
 	memory memory
+	// updated says that OSCAR has just done a PUT of the whole definition. What else it shows then
+	// than before, and was not asked for, no PUT brings back: what OSCAR gave at the creation, or
+	// what a new version of it adds.
+	updated bool
 	// moved says that the service was last seen in place with another storage than it is
 	// sent with now: this syncer has been started with or without a server for its OSCAR.
 	moved bool

@@ -21,7 +21,7 @@ const maxSteps = 6
 // any time. Each is preceded by a fresh look, which is also the fence.
 func (s *Services) write(ctx context.Context, name string) (bool, error) {
 	s.process.metrics.queue.Set(float64(s.writes.Len()))
-	measured := false
+	measured, updated := false, false
 	s.writing.Store(true)
 	defer s.writing.Store(false)
 	s.process.forecast.begin(s.session.Now())
@@ -34,6 +34,7 @@ func (s *Services) write(ctx context.Context, name string) (bool, error) {
 		if err != nil {
 			return false, s.blocked(ctx, v, err)
 		}
+		v.updated = updated
 		d := plan(v.situation)
 		if !d.act.writes() {
 			if d.act == castVote {
@@ -47,6 +48,7 @@ func (s *Services) write(ctx context.Context, name string) (bool, error) {
 			return false, err
 		}
 		measured = measured || answered && (d.act == create || d.act == erase)
+		updated = answered && d.act == update || updated && (d.act == start || d.act == stop)
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
 		}
