@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -25,7 +26,7 @@ const (
 	// event in it.
 	oscarContainer = "oscar-container"
 	eventVariable  = "EVENT"
-	// interlinkTaint is tolerated by Jobs for an interLink node, whose EVENT is wrapped.
+	// interlinkTaint is tolerated by Jobs for an interLink node, whose EVENT is base64 of the event.
 	interlinkTaint = "virtual-node.interlink/no-schedule"
 )
 
@@ -265,10 +266,15 @@ func unusual(s *batchv1.JobSpec) string {
 		return "another controller manages it"
 	case s.PodFailurePolicy != nil || s.BackoffLimitPerIndex != nil:
 		return "it has a policy for failed pods"
-	case slices.ContainsFunc(s.Template.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == interlinkTaint }):
+	case forInterlink(&s.Template.Spec):
 		return "it is for an interLink node"
 	}
 	return ""
+}
+
+// forInterlink says whether pods are for an interLink node.
+func forInterlink(s *corev1.PodSpec) bool {
+	return slices.ContainsFunc(s.Tolerations, func(t corev1.Toleration) bool { return t.Key == interlinkTaint })
 }
 
 // eventOf is the event that OSCAR was sent; false when the Job does not show it.
@@ -279,9 +285,14 @@ func eventOf(s *corev1.PodSpec) (string, bool) {
 		}
 		// OSCAR appends it to the service's own variables, and the last one counts.
 		for _, v := range slices.Backward(c.Env) {
-			if v.Name == eventVariable {
-				return v.Value, v.ValueFrom == nil
+			if v.Name != eventVariable {
+				continue
 			}
+			if forInterlink(s) {
+				event, err := base64.StdEncoding.DecodeString(v.Value)
+				return string(event), err == nil
+			}
+			return v.Value, v.ValueFrom == nil
 		}
 	}
 	return "", false

@@ -206,6 +206,27 @@ func TestWhatIsReadOfAJob(t *testing.T) {
 	}
 }
 
+// TestTheEventOfAnInterLinkJobWasTakenForAnothers: OSCAR wraps it, and the attempt was refused
+// although its Job ran.
+func TestTheEventOfAnInterLinkJobWasTakenForAnothers(t *testing.T) {
+	t.Parallel()
+	client, service := open(t), name(t)
+	for what, change := range map[string]func(s *corev1.PodSpec){
+		"usual": func(*corev1.PodSpec) {},
+		"interlink": func(s *corev1.PodSpec) {
+			s.Tolerations = []corev1.Toleration{{Key: "virtual-node.interlink/no-schedule", Operator: corev1.TolerationOpExists}}
+			s.Containers[0].Env[0].Value = "dGhlIGV2ZW50"
+		},
+	} {
+		j := job(service+"-"+what, service)
+		change(&j.Spec.Template.Spec)
+		makeJob(t, kube.ServicesNamespace, j)
+		if got, err := client.JobEvent(t.Context(), "cluster_admin", j.Name); err != nil || got != "the event" {
+			t.Errorf("%s: %q, %v", what, got, err)
+		}
+	}
+}
+
 // TestWatchJobsTellsOfJobsAndTheirPods: in OSCAR's namespaces only.
 func TestWatchJobsTellsOfJobsAndTheirPods(t *testing.T) {
 	t.Parallel()
