@@ -1,6 +1,7 @@
 package syncer_test
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -34,6 +35,34 @@ func TestChange(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTheLastSecretStayedWhenItWasRemoved: OSCAR leaves its Secret as it is when a PUT has none.
+// That of somebody's own PUT is taken away, too.
+func TestTheLastSecretStayedWhenItWasRemoved(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start()
+		p := newReplica("grayify")
+		r.makeReady(p)
+		p.generation, p.secret = 2, ""
+		r.want(p, record.IntentApply)
+		r.await(p, record.PhaseReady)
+		r.inPlace(p)
+		r.resynced()
+		r.equalCalls(p.name, "create", "update")
+
+		before := r.mirror.Revision()
+		r.ask(http.MethodPut, "/system/services", strings.Replace(vandal, "{", `{"environment":{"secrets":{"THEIRS":"x"}},`, 1))
+		r.repairedOnce(p, before)
+		if v, _ := r.sim.Service(p.name); v.Secrets["THEIRS"] != "" {
+			t.Errorf("the Secret holds %v", v.Secrets)
+		}
+		p.generation, p.secret = 3, "hush-third"
+		r.want(p, record.IntentApply)
+		r.await(p, record.PhaseReady)
+		r.inPlace(p)
+	})
 }
 
 // TestAnOscarThatAnswers500IsToldFromTheFirstTryOn: one report, whatever the number

@@ -26,7 +26,7 @@ type replica struct {
 	coordinator bool
 	image       string
 	buckets     []string // default: one named as the service
-	secret      string
+	secret      string   // of KEY; empty for none
 	left        []string
 	leftBy      []string // default: the service itself, if anything is left
 	owner       string
@@ -65,11 +65,15 @@ func (p *replica) service() map[string]any {
 		in = append(in, map[string]any{"storage_provider": "minio.default", "path": b + "/in"})
 		out = append(out, map[string]any{"storage_provider": "minio.default", "path": "/" + b + "/out/"})
 	}
+	secrets := map[string]any{}
+	if p.secret != "" {
+		secrets["KEY"] = ""
+	}
 	s := map[string]any{
 		"name": p.name, "cluster_id": clusterID, "image": p.image, "cpu": p.cpu, "memory": "0.5Gi",
 		"script": "#!/bin/sh\r\necho hi\n", "annotations": annotations, "input": in, "output": out, "log_level": "debug",
 		"federation":  map[string]any{"group_id": "g", "topology": topology, "delegation": "static", "members": []any{}},
-		"environment": map[string]any{"variables": map[string]any{"A": "1"}, "secrets": map[string]any{"KEY": ""}},
+		"environment": map[string]any{"variables": map[string]any{"A": "1"}, "secrets": secrets},
 		"x_unknown":   map[string]any{"kept": true},
 	}
 	maps.Copy(s, p.extra)
@@ -84,7 +88,10 @@ func (r *rig) stage(p *replica) (name string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	patch := fmt.Sprintf(`{"token":%q,"environment":{"secrets":{"KEY":%q}}}`, p.token, p.secret)
+	patch := fmt.Sprintf(`{"token":%q}`, p.token)
+	if p.secret != "" {
+		patch = fmt.Sprintf(`{"token":%q,"environment":{"secrets":{"KEY":%q}}}`, p.token, p.secret)
+	}
 	sealed, err := seal.Seal(seal.Header{Purpose: "spec", Cluster: clusterID, UID: p.uid, Generation: p.generation}, []byte(patch), r.identity.Recipient())
 	if err != nil {
 		r.t.Fatal(err)

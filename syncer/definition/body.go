@@ -28,7 +28,7 @@ func clearStorage(fields map[string]json.RawMessage) {
 // without storage when attaching, and with the annotation that names the buckets
 // that this life made. A PUT keeps what OSCAR gave the service that stands, which is
 // nil for a POST: the owner, what it gave to a user's service when he made it, and the
-// volume. A POST that adopts a volume uses the one that is there.
+// volume. It empties secrets that are not asked for any more. A POST that adopts a volume uses the one that is there.
 //
 // byOwner says that it is sent with the owner's token.
 func (d *Definition) Body(stands *manager.Service, storage, adopts, byOwner bool, made []string) ([]byte, error) {
@@ -39,6 +39,9 @@ func (d *Definition) Body(stands *manager.Service, storage, adopts, byOwner bool
 	delete(fields, "namespace")
 	if stands != nil {
 		if err := d.giveBuckets(fields, stands, byOwner); err != nil {
+			return nil, err
+		}
+		if err := d.emptySecrets(fields, stands.JSON); err != nil {
 			return nil, err
 		}
 	}
@@ -98,6 +101,40 @@ func keepAllotted(fields map[string]json.RawMessage, shown json.RawMessage) erro
 		maps.Copy(labels, asked.Labels)
 		fields["labels"] = mustJSON(labels)
 	}
+	return nil
+}
+
+// emptySecrets empties the secrets of the service that stands, for a definition without any:
+// OSCAR leaves its Secret as it is when it is sent none, and replaces it otherwise.
+func (d *Definition) emptySecrets(fields map[string]json.RawMessage, shown json.RawMessage) error {
+	if len(d.Service.Environment.Secrets) > 0 {
+		return nil
+	}
+	var stands struct {
+		Environment struct {
+			Secrets map[string]string `json:"secrets"`
+		} `json:"environment"`
+	}
+	if err := json.Unmarshal(shown, &stands); err != nil {
+		return fmt.Errorf("service: %w", err)
+	}
+	if len(stands.Environment.Secrets) == 0 {
+		return nil
+	}
+	emptied := map[string]string{}
+	for name := range stands.Environment.Secrets {
+		emptied[name] = ""
+	}
+	environment := map[string]json.RawMessage{"secrets": mustJSON(emptied)}
+	if raw, ok := fields["environment"]; ok {
+		var asked map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &asked); err != nil {
+			return fmt.Errorf("environment: %w", err)
+		}
+		delete(asked, "secrets")
+		maps.Copy(environment, asked)
+	}
+	fields["environment"] = mustJSON(environment)
 	return nil
 }
 
