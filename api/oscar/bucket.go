@@ -52,19 +52,32 @@ func addIsolated(set map[string]bool, s *Service) {
 	}
 }
 
-// inputBuckets are the local buckets of the inputs of a replica of that name.
-func inputBuckets(s *Service, name string) []string {
-	set := map[string]bool{}
+// InputPaths lists the inputs of a service that are in the cluster's own MinIO as OSCAR writes
+// them: a bucket, and a folder in it.
+func InputPaths(s *Service) []string { return inputPaths(s, s.Name) }
+
+// inputPaths are the local inputs of a replica of that name.
+func inputPaths(s *Service, name string) []string {
+	var out []string
 	for _, in := range s.Input {
 		path := strings.Trim(in.Path, " /")
 		if provider, _ := ProviderRef(in.Provider); provider != ProviderMinIO || path == "" {
 			continue
 		}
-		if bucket, ok := bucketOf(false, name, path); ok {
-			set[bucket] = true
-		} else {
-			set[name] = true
+		if !strings.Contains(path, "/") {
+			path = name + "/" + path
 		}
+		out = append(out, path)
+	}
+	return out
+}
+
+// inputBuckets are the buckets of the local inputs of a replica of that name.
+func inputBuckets(s *Service, name string) []string {
+	set := map[string]bool{}
+	for _, path := range inputPaths(s, name) {
+		bucket, _, _ := strings.Cut(path, "/")
+		set[bucket] = true
 	}
 	return sortedKeys(set)
 }

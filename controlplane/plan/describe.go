@@ -75,6 +75,7 @@ func describeChange(d *federations.ChangeDraft, sent map[string]federations.Rend
 		}
 		plan.Warnings = append(plan.Warnings, around.ofReplica(r, before)...)
 	}
+	plan.Warnings = append(plan.Warnings, ofInputs(d.Old, d.Service)...)
 	plan.Warnings = append(plan.Warnings, ofFederation(d.Sit)...)
 	return plan
 }
@@ -194,6 +195,22 @@ func (s surroundings) ofReplica(r view.ReplicaState, f *record.Federation) []v1.
 			message += ": " + st.Message
 		}
 		warn(st.Reason, message)
+	}
+	return out
+}
+
+// ofInputs warns of new inputs whose uploads start no job: OSCAR makes a notification with its
+// bucket, and none in a bucket that stands.
+func ofInputs(before, after *oscar.Service) []v1.PlanWarning {
+	stand, notified := oscar.Buckets(before), oscar.InputPaths(before)
+	var out []v1.PlanWarning
+	for _, path := range oscar.InputPaths(after) {
+		bucket, _, _ := strings.Cut(path, "/")
+		within := func(input string) bool { return path == input || strings.HasPrefix(path, input+"/") }
+		if slices.Contains(stand, bucket) && !slices.ContainsFunc(notified, within) {
+			out = append(out, v1.PlanWarning{Message: fmt.Sprintf(
+				"uploads to %s start no job: OSCAR adds no notification to bucket %s, which is there; name a new bucket, or add it at the MinIO of each cluster", path, bucket)})
+		}
 	}
 	return out
 }

@@ -158,6 +158,14 @@ func TestPlansAreAppliedAsTheyWereShown(t *testing.T) {
 		t.Errorf("%s %v", v.JSON, v.Secrets)
 	}
 
+	// OSCAR makes a notification with a bucket, and none later.
+	for path, warned := range map[string]bool{"grayifyr0/in/sub": false, "other-bucket/in": false, "in": false, "grayifyr0/in2": true} {
+		s.put("input.yaml", strings.Replace(fdl, "grayifyr0/in", path, 1))
+		if out, _ = s.nothing(0, "plan", "-f", s.path("input.yaml")); strings.Contains(out, "warning: uploads to "+path+" start no job") != warned {
+			t.Errorf("input %s: %s", path, out)
+		}
+	}
+
 	s.run(0, "rollback", "grayifyr0", "--to", "1")
 	out, _ = s.nothing(0, "history", "grayifyr0")
 	wants(t, out, `^3 `, `^2 `, `^1 `)
