@@ -129,6 +129,9 @@ func (s *Sim) own(c *call, svc *wire.Service) bool {
 		c.text(http.StatusBadRequest, fmt.Sprintln("service must be part of one of the following VO: ", s.cfg.Groups))
 		return false
 	}
+	if slices.Contains(s.cfg.Groups, svc.VO) {
+		svc.Labels["vo"] = strings.NewReplacer("/", "--", " ", "__", ":", "___").Replace(strings.Replace(svc.VO, "/", "", 1))
+	}
 	if isolated(svc) && !isolate(svc, c.user.Subject) {
 		c.code(http.StatusInternalServerError)
 		return false

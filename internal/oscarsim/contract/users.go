@@ -26,6 +26,9 @@ func (s *suite) users(t *testing.T) {
 		if owner, namespace := got.field(t, "owner"), got.field(t, "namespace"); owner == `"cluster_admin"` || !strings.HasPrefix(namespace, `"`+s.services+`-`) {
 			t.Errorf("owner %s, namespace %s", owner, namespace)
 		}
+		if vo, labels := got.field(t, "vo"), got.field(t, "labels"); vo != `""` && !strings.Contains(labels, `"vo":"`) {
+			t.Errorf("vo %s, labels %s", vo, labels)
+		}
 	})
 	defer s.delete(t, mine)
 	t.Run("what he may see [code]", func(t *testing.T) {
