@@ -78,7 +78,7 @@ func (h *Hub) Run(ctx context.Context, r Replica, in Invocation) (*http.Response
 		req.Header.Set("Expect", "100-continue")
 		req.Body, req.ContentLength = io.NopCloser(in.Body), in.Length
 	}
-	return h.ask(req, r)
+	return h.askInSlot(req, r, func(s *stream) *share.Slots { return s.runs })
 }
 
 // Jobs lists one page of the Jobs of a service.
@@ -88,7 +88,11 @@ func (h *Hub) Jobs(ctx context.Context, r Replica, page string) (*http.Response,
 
 // Log reads the output of a Job.
 func (h *Hub) Log(ctx context.Context, r Replica, job string, timestamps bool) (*http.Response, error) {
-	return h.askWithoutBody(ctx, http.MethodGet, r, flag("timestamps", timestamps), "jobs", job)
+	req, err := h.request(ctx, http.MethodGet, r, flag("timestamps", timestamps), "jobs", job)
+	if err != nil {
+		return nil, err
+	}
+	return h.askInSlot(req, r, func(s *stream) *share.Slots { return s.logs })
 }
 
 // DeleteJobs deletes the Jobs of a service that have succeeded, or all of them.
@@ -199,15 +203,59 @@ func setTenant(h http.Header, r Replica) {
 // maxText bounds what is read of a refusal in bytes.
 const maxText = 1 << 10
 
-// ask sends a request. A refusal of the syncer itself is an error; OSCAR's answers are not.
+// ask sends a request whose answer is read here at once.
 func (h *Hub) ask(req *http.Request, r Replica) (*http.Response, error) {
+	s, err := h.find(r.Cluster, r.ClusterUID)
+	if err != nil {
+		return nil, noStream(err)
+	}
+	return s.ask(req, r)
+}
+
+// askInSlot sends a request whose answer its caller reads, as slowly as he likes. The answer has a
+// slot until its body is closed.
+func (h *Hub) askInSlot(req *http.Request, r Replica, slots func(*stream) *share.Slots) (*http.Response, error) {
+	s, err := h.find(r.Cluster, r.ClusterUID)
+	if err != nil {
+		return nil, noStream(err)
+	}
+	give, err := slots(s).Take(req.Context(), r.Tenant, r.Wait)
+	if err != nil {
+		return nil, &Error{Word: v1.RelayBusy, Text: "it is asked as much as it answers at a time", Err: err}
+	}
+	resp, err := s.ask(req, r)
+	if err != nil {
+		give()
+		return nil, err
+	}
+	resp.Body = &slotBody{resp.Body, give}
+	return resp, nil
+}
+
+// slotBody is a body whose slot is given back when it is closed.
+type slotBody struct {
+	io.ReadCloser
+	give func()
+}
+
+func (b *slotBody) Close() error {
+	defer b.give()
+	return b.ReadCloser.Close()
+}
+
+func noStream(err error) *Error {
+	return &Error{Text: "its syncer has no stream to this instance", Err: err}
+}
+
+// ask sends a request. A refusal of the syncer itself is an error; OSCAR's answers are not.
+func (s *stream) ask(req *http.Request, r Replica) (*http.Response, error) {
 	setTenant(req.Header, r)
 	var wrote atomic.Bool
 	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{WroteHeaders: func() { wrote.Store(true) }}))
-	resp, err := h.Do(req, r.Cluster, r.ClusterUID)
+	resp, err := s.do(req)
 	switch {
 	case errors.Is(err, ErrNoStream):
-		return nil, &Error{Text: "its syncer has no stream to this instance", Err: err}
+		return nil, noStream(err)
 	case err != nil:
 		return nil, &Error{Text: "its stream broke off", Sent: wrote.Load(), Err: err}
 	}

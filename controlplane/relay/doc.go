@@ -7,7 +7,7 @@
 // requests it accepts.
 //
 //	syncer ──────── HTTPS, Upgrade ────────> API of this instance
-//	syncer <── requests ── one connection ── Hub.Do
+//	syncer <── requests ── one connection ── Hub
 //
 // A stream ends with its connection and leaves no state. A newer stream of a cluster replaces
 // the older one: the syncer opens another one only when it has lost the first.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/oscarfed/oscarfed/internal/share"
 )
 
 // ErrNoStream says that the syncer of a cluster has no stream to this instance.
@@ -49,6 +51,8 @@ type Hub struct {
 type stream struct {
 	peer Peer
 	conn *http.ClientConn
+	// runs and logs have a slot for each answer that a caller reads: see connectionBuffer.
+	runs, logs *share.Slots
 	// gone is closed when the connection is unusable.
 	gone chan struct{}
 	once sync.Once
@@ -56,10 +60,18 @@ type stream struct {
 
 // Limits in bytes: the head of an answer, and the unread part of bodies.
 const (
-	maxHead          = 64 << 10
-	requestBuffer    = 256 << 10
-	connectionBuffer = 2 << 20
+	maxHead = 64 << 10
+	// requestBuffer is 2.5 MiB a second over a link with 100 ms there and back.
+	requestBuffer = 256 << 10
+	// connectionBuffer has space for every answer that a caller may leave unread, and 2 MiB for
+	// those that are read here at once. So an unread one keeps no other one from coming.
+	connectionBuffer = (maxRuns+maxLogs)*requestBuffer + 2<<20
 )
+
+// maxRuns and maxLogs are how many invocations and logs are under way on a stream, as many as a
+// syncer answers at once, and maxWaiting how many of each wait. The syncer counts too few: it is
+// done with an answer before the caller has read it.
+const maxRuns, maxLogs, maxWaiting = 128, 16, 56
 
 // New makes a Hub without streams.
 func New(cfg Config) (*Hub, error) {
@@ -140,7 +152,7 @@ func (h *Hub) open(ctx context.Context, peer Peer, conn net.Conn) (*stream, erro
 	if err != nil {
 		return nil, fmt.Errorf("begin a stream: %w", err)
 	}
-	s := &stream{peer: peer, conn: client, gone: make(chan struct{})}
+	s := &stream{peer: peer, conn: client, gone: make(chan struct{}), runs: share.New(maxRuns, maxWaiting), logs: share.New(maxLogs, maxWaiting)}
 	client.SetStateHook(func(c *http.ClientConn) {
 		if c.Err() != nil {
 			s.lost()
@@ -216,16 +228,23 @@ func (h *Hub) Close() {
 	}
 }
 
-// Do sends a request to the syncer of a cluster under one registration. It ignores the host of
-// the URL. The context of the request bounds it; the body of the answer is streamed, and
-// closing it early cancels the request at the syncer. ErrNoStream means that nothing was
-// sent.
-func (h *Hub) Do(req *http.Request, cluster, uid string) (*http.Response, error) {
+// find gives the stream of a cluster under one registration. ErrNoStream means that there is none.
+func (h *Hub) find(cluster, uid string) (*stream, error) {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	s := h.byCluster[cluster]
-	h.mu.Unlock()
-	if s == nil || s.peer.UID != uid || s.conn.Err() != nil {
+	if s == nil || s.peer.UID != uid {
 		return nil, fmt.Errorf("cluster %s: %w", cluster, ErrNoStream)
+	}
+	return s, nil
+}
+
+// do sends a request to the syncer. It ignores the host of the URL. The context of the request
+// bounds it; the body of the answer is streamed, and closing it early cancels the request at the
+// syncer. ErrNoStream means that nothing was sent.
+func (s *stream) do(req *http.Request) (*http.Response, error) {
+	if s.conn.Err() != nil {
+		return nil, fmt.Errorf("cluster %s: %w", s.peer.Cluster, ErrNoStream)
 	}
 	return s.conn.RoundTrip(req)
 }

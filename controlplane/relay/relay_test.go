@@ -209,6 +209,124 @@ func TestOneAccountDoesNotKeepASyncerBusyForOthers(t *testing.T) {
 	})
 }
 
+// large answers more than a stream buffers, and small what it buffers whole.
+const (
+	small = 200 << 10
+	large = 1 << 20
+)
+
+// bounded ends what a test waits for when that never comes.
+func bounded(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Callers who do not read their answers have as many slots as there are. Everything else comes. An
+// answer that the syncer has sent whole counts until it is closed.
+func TestUnreadAnswersHoldUpNoOther(t *testing.T) {
+	for name, size := range map[string]int{"whole at the control plane": small, "half at the syncer": large} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFront(t, "one")
+				start(t, f, site{func(_ context.Context, out dialler.Outgoing) (*http.Response, error) {
+					if out.Path[0] == "run" || len(out.Path) == 4 { // an invocation, or a log
+						return text(strings.Repeat("x", size))
+					}
+					return text("here")
+				}}, dialler.Limits{})
+				eventually(t, "a stream", func() bool { _, there := f.hub.Peer("c"); return there })
+				ctx := bounded(t)
+				for _, kind := range []struct {
+					most int
+					ask  func() (*http.Response, error)
+				}{
+					{128, func() (*http.Response, error) {
+						return f.hub.Run(ctx, replica(), relay.Invocation{Token: "t"})
+					}},
+					{16, func() (*http.Response, error) { return f.hub.Log(ctx, replica(), "j", false) }},
+				} {
+					var unread []*http.Response
+					for len(unread) <= kind.most {
+						resp, err := kind.ask()
+						if e, ok := errors.AsType[*relay.Error](err); ok && e.Word == v1.RelayBusy && !e.Sent {
+							break
+						}
+						if err != nil {
+							t.Fatalf("after %d: %v", len(unread), err)
+						}
+						defer resp.Body.Close()
+						unread = append(unread, resp)
+						<-time.After(time.Second) // as much as may is here
+					}
+					if len(unread) != kind.most {
+						t.Fatalf("%d answers are unread, want %d", len(unread), kind.most)
+					}
+					if got, err := jobs(ctx, f.hub); err != nil || got != "here" {
+						t.Errorf("a list of jobs: %q, %v", got, err)
+					}
+					_ = unread[0].Body.Close()
+					<-time.After(time.Second) // the syncer knows it
+					resp, err := kind.ask()
+					if err != nil {
+						t.Fatalf("one was given up, and its slot is not free: %v", err)
+					}
+					defer resp.Body.Close()
+					if got, err := io.ReadAll(resp.Body); err != nil || len(got) != size {
+						t.Errorf("one who reads has %d bytes of %d, %v", len(got), size, err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Bodies that OSCAR does not take, as many as may be under way, hold up no other one.
+func TestBodiesThatNobodyTakesHoldUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, wake, entered := newFront(t, "one"), make(chan struct{}), make(chan struct{}, 128)
+		start(t, f, site{func(_ context.Context, out dialler.Outgoing) (*http.Response, error) {
+			if out.Path[0] == "run" {
+				if _, err := io.ReadFull(out.Body, make([]byte, 1)); err != nil {
+					return nil, err
+				}
+				entered <- struct{}{}
+				<-wake
+				return text("late")
+			}
+			return text("here")
+		}}, dialler.Limits{})
+		eventually(t, "a stream", func() bool { _, there := f.hub.Peer("c"); return there })
+		ctx := bounded(t)
+		var asleep sync.WaitGroup
+		defer asleep.Wait()
+		defer close(wake)
+		body := strings.Repeat("x", large)
+		for range 128 {
+			asleep.Go(func() {
+				resp, err := f.hub.Run(ctx, replica(), relay.Invocation{Token: "t", Body: strings.NewReader(body), Length: large})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_ = resp.Body.Close()
+			})
+			select {
+			case <-entered:
+			case <-ctx.Done():
+				t.Fatal("the first bytes of a body have not come")
+			}
+		}
+		<-time.After(time.Second) // as much as may is at the syncer
+		resp, err := f.hub.Vote(ctx, replica(), v1.RelayQuestion{Owner: "o", Service: []byte(`{"script":"` + body[:64<<10] + `"}`)}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+	})
+}
+
 func TestAStreamThatIsCutComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFront(t, "one")

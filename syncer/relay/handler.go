@@ -29,9 +29,10 @@ type Limits struct {
 	Run time.Duration
 	// Ask is how long any other request may take: 60 s.
 	Ask time.Duration
-	// Runs and Asks bound the invocations and other requests that run at the same time, over all
-	// streams: 128 and 8. Accounts share them by weight. OSCAR allows about two reads a second.
-	Runs, Asks int
+	// Runs, Logs and Asks bound the invocations, logs and other requests that run at the same time,
+	// over all streams: 128, 16 and 8. Accounts share them by weight. OSCAR allows about two reads a
+	// second. The callers of Runs and Logs read as slowly as they like, so these have their own.
+	Runs, Logs, Asks int
 }
 
 func (l Limits) withDefaults() Limits {
@@ -50,6 +51,9 @@ func (l Limits) withDefaults() Limits {
 	if l.Runs <= 0 {
 		l.Runs = 128
 	}
+	if l.Logs <= 0 {
+		l.Logs = 16
+	}
 	if l.Asks <= 0 {
 		l.Asks = 8
 	}
@@ -61,19 +65,22 @@ const maxPage = 4 << 10
 
 // handler serves the requests that are allowed.
 type handler struct {
-	site       Site
-	limits     Limits
-	runs, asks *share.Slots
-	counted    func(what, outcome string)
+	site             Site
+	limits           Limits
+	runs, logs, asks *share.Slots
+	counted          func(what, outcome string)
 }
 
 func newHandler(site Site, limits Limits, counted func(what, outcome string)) http.Handler {
-	h := &handler{site: site, limits: limits, runs: share.New(limits.Runs, maxWaiting), asks: share.New(limits.Asks, maxWaiting), counted: counted}
+	h := &handler{
+		site: site, limits: limits, counted: counted,
+		runs: share.New(limits.Runs, maxWaiting), logs: share.New(limits.Logs, maxWaiting), asks: share.New(limits.Asks, maxWaiting),
+	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /services/{service}/{uid}/jobs", h.aboutJobs("jobs", h.listJobs))
-	mux.Handle("DELETE /services/{service}/{uid}/jobs", h.aboutJobs("delete_jobs", h.deleteJobs))
-	mux.Handle("GET /services/{service}/{uid}/jobs/{job}", h.aboutJobs("log", h.jobLog))
-	mux.Handle("DELETE /services/{service}/{uid}/jobs/{job}", h.aboutJobs("delete_job", h.deleteJob))
+	mux.Handle("GET /services/{service}/{uid}/jobs", h.aboutJobs("jobs", h.asks, h.listJobs))
+	mux.Handle("DELETE /services/{service}/{uid}/jobs", h.aboutJobs("delete_jobs", h.asks, h.deleteJobs))
+	mux.Handle("GET /services/{service}/{uid}/jobs/{job}", h.aboutJobs("log", h.logs, h.jobLog))
+	mux.Handle("DELETE /services/{service}/{uid}/jobs/{job}", h.aboutJobs("delete_job", h.asks, h.deleteJob))
 	mux.Handle("POST /services/{service}/{uid}/run", h.limited("run", h.runs, limits.Run, h.run))
 	mux.Handle("POST /services/{service}/{uid}/restart", h.limited("restart", h.asks, limits.Ask, h.restart))
 	mux.HandleFunc("GET /config", h.userKeys)
@@ -85,8 +92,9 @@ func newHandler(site Site, limits Limits, counted func(what, outcome string)) ht
 	return mux
 }
 
-// maxWaiting is how many invocations, and how many other requests, wait for a slot at most. All of
-// them together are fewer than a stream carries (maxConcurrent).
+// maxWaiting is how many invocations, how many logs, and how many other requests wait for a slot at
+// most. A control plane sends no more invocations and logs at a time than have slots here, so all
+// of a stream's are fewer than it carries (maxConcurrent).
 const maxWaiting = 56
 
 // refusal is an answer of the syncer itself, not of OSCAR.
@@ -132,8 +140,8 @@ func (h *handler) limited(what string, slots *share.Slots, limit time.Duration, 
 
 // aboutJobs is a handler for the Jobs of a service: it sends a request without a body to OSCAR,
 // with the cluster's own credentials, if the service is ours.
-func (h *handler) aboutJobs(what string, do func(*http.Request) (Outgoing, *refusal)) http.Handler {
-	return h.limited(what, h.asks, h.limits.Ask, func(r *http.Request) (Outgoing, *refusal) {
+func (h *handler) aboutJobs(what string, slots *share.Slots, do func(*http.Request) (Outgoing, *refusal)) http.Handler {
+	return h.limited(what, slots, h.limits.Ask, func(r *http.Request) (Outgoing, *refusal) {
 		out, no := do(r)
 		if no != nil {
 			return out, no

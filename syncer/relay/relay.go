@@ -206,9 +206,10 @@ const (
 	// maxConcurrent bounds the requests of one instance; Limits bounds those of all instances.
 	maxConcurrent = 256
 	maxHead       = 32 << 10 // bytes
-	// Bytes of requests' bodies that wait to be read.
+	// Bytes of requests' bodies that wait to be read. All of a connection have space at once: one
+	// that OSCAR does not take keeps no other one from coming.
 	requestBuffer    = 256 << 10
-	connectionBuffer = 2 << 20
+	connectionBuffer = maxConcurrent * requestBuffer
 )
 
 // serve answers on a connection until it or ctx ends, and closes it.

@@ -111,16 +111,23 @@ func TestOneUsersInvocationsDelayAnothersByOneSlot(t *testing.T) {
 	})
 }
 
-// What a syncer reads of its OSCAR for others is shared in the same way.
+// What a syncer reads of its OSCAR for others is shared in the same way. Logs have slots of their
+// own: their callers hold them for as long as they read.
 func TestLogsOfOneUserDelayAnothersByOneSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSleepers(t, Limits{})
-		for s.request(http.MethodGet, "/services/s/life/jobs/j", "greedy") {
-		}
-		s.end <- struct{}{}
-		synctest.Wait()
-		if !s.request(http.MethodGet, "/services/s/life/jobs", "other") {
-			t.Error("another user cannot list his jobs")
+		const log, list = "/services/s/life/jobs/j", "/services/s/life/jobs"
+		for taken, beside := range map[string]string{log: list, list: log} {
+			s := newSleepers(t, Limits{})
+			for s.request(http.MethodGet, taken, "greedy") {
+			}
+			s.end <- struct{}{}
+			synctest.Wait()
+			if !s.request(http.MethodGet, taken, "other") {
+				t.Errorf("another user is not answered %s", taken)
+			}
+			if !s.request(http.MethodGet, beside, "other") {
+				t.Errorf("beside %s another user is not answered %s", taken, beside)
+			}
 		}
 	})
 }
