@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -66,6 +67,18 @@ func (s *Server) deadline(next http.Handler) http.Handler {
 // writeSlack is what writing an answer may take after its deadline.
 const writeSlack = 10 * time.Second
 
+// stillTimeout is how long a caller may send nothing of a body that is passed on, or take to read a
+// piece of a streamed answer. The cluster has something open for him until then.
+const stillTimeout = 30 * time.Second
+
+// stillUntil is the deadline of a caller who stands still from now on; end is that of the whole request.
+func stillUntil(end time.Time) time.Time {
+	if still := time.Now().Add(stillTimeout); still.Before(end) {
+		return still
+	}
+	return end
+}
+
 var errRequestEnded = errors.New("the request has ended")
 
 // forwardedBody is the body of a request while it is forwarded. The transport that sends it
@@ -75,28 +88,44 @@ var errRequestEnded = errors.New("the request has ended")
 type forwardedBody struct {
 	body    io.Reader
 	control *http.ResponseController
+	end     time.Time     // until which all of it may come
 	reading chan struct{} // of one place, which is taken during a read
-	stopped atomic.Bool
 	whole   atomic.Bool
+
+	mu      sync.Mutex
+	stopped bool
 }
 
 func (b *forwardedBody) Read(p []byte) (int, error) {
 	b.reading <- struct{}{}
 	defer func() { <-b.reading }()
-	if b.stopped.Load() {
+	if !b.begin() {
 		return 0, errRequestEnded
 	}
 	n, err := b.body.Read(p)
+	_ = b.control.SetReadDeadline(b.end) // the caller is not waited for between two reads
 	if errors.Is(err, io.EOF) {
 		b.whole.Store(true)
 	}
 	return n, err
 }
 
+// begin sets the deadline of a read, which that of stop replaces. It is false after stop.
+func (b *forwardedBody) begin() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.stopped {
+		_ = b.control.SetReadDeadline(stillUntil(b.end)) // not supported outside a real server
+	}
+	return !b.stopped
+}
+
 // stop returns when no read of the body is under way and none can begin. A read that waits
 // for bytes is ended by a deadline.
 func (b *forwardedBody) stop() {
-	b.stopped.Store(true)
+	b.mu.Lock()
+	b.stopped = true
+	b.mu.Unlock()
 	select {
 	case b.reading <- struct{}{}:
 	default:

@@ -15,6 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/runs"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -268,6 +269,41 @@ func TestChangesAtATimeAreLimited(t *testing.T) {
 			t.Errorf("the first change: %d", status)
 		}
 		if resp := c.do("DELETE", "/system/services/a", "", "X-Caller", "ann"); resp.StatusCode != 204 {
+			t.Errorf("afterwards: %d", resp.StatusCode)
+		}
+	})
+}
+
+// Invocations and logs count together: each holds an answer that its caller may not read.
+func TestAnswersAtATimeAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, entered, release, _ := blocking()
+		f.run = func(req runs.Request) (*runs.Answer, error) { return answering(200, nil, http.NoBody, 0)(req) }
+		f.jobList = &runs.JobList{}
+		c := newClient(t, f, byHeader, func(cfg *server.Config) { cfg.MaxAnswers = 1 })
+		first := make(chan int)
+		go func() { first <- c.do("POST", "/run/a", "", "X-Caller", "ann").StatusCode }()
+		<-entered
+		f.before = nil
+		for path, method := range map[string]string{"/run/a": "POST", "/system/logs/a/j": "GET"} {
+			if resp := c.do(method, path, "", "X-Caller", "ann"); resp.StatusCode != 429 || resp.Header.Get("Retry-After") != "1" {
+				t.Errorf("%s %s: answered %d %v", method, path, resp.StatusCode, resp.Header)
+			}
+		}
+		if n := f.count(); n != 1 {
+			t.Errorf("the control plane was asked %d times", n)
+		}
+		if resp := c.do("GET", "/system/logs/a", "", "X-Caller", "ann"); resp.StatusCode != 200 {
+			t.Errorf("a list of jobs: %d", resp.StatusCode)
+		}
+		if resp := c.do("POST", "/run/a", "", "X-Caller", "bob"); resp.StatusCode != 200 {
+			t.Errorf("an invocation of another caller: %d", resp.StatusCode)
+		}
+		close(release)
+		if status := <-first; status != 200 {
+			t.Errorf("the first invocation: %d", status)
+		}
+		if resp := c.do("GET", "/system/logs/a/j", "", "X-Caller", "ann"); resp.StatusCode != 200 {
 			t.Errorf("afterwards: %d", resp.StatusCode)
 		}
 	})

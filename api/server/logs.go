@@ -78,7 +78,7 @@ func (s *Server) getLog(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.passAnswer(w, answer)
+	return s.passAnswer(w, r, answer)
 }
 
 // deleteLogs answers DELETE /system/logs/{service}.

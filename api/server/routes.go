@@ -81,11 +81,11 @@ func (s *Server) routesOfOSCAR(r chi.Router) {
 
 // routesOfStreams are the paths of OSCAR that are answered through the stream of a cluster.
 func (s *Server) routesOfStreams(r chi.Router) {
-	r.With(middleware.AsOSCAR, s.ready, s.streamed(runTimeout), s.authenticateService, s.limits.Caller, whileValid).Post(runRoute, s.handle(s.runService))
+	r.With(middleware.AsOSCAR, s.ready, s.streamed(runTimeout), s.authenticateService, s.limits.Caller, s.answersAtATime, whileValid).Post(runRoute, s.handle(s.runService))
 	r.Group(func(r chi.Router) {
 		r.Use(middleware.AsOSCAR, s.ready, s.streamed(logTimeout), s.authenticate, s.limits.Caller, whileValid)
 		r.Get(logsRoute, s.handle(s.listLogs))
-		r.Get(logRoute, s.handle(s.getLog))
+		r.With(s.answersAtATime).Get(logRoute, s.handle(s.getLog))
 		r.Delete(logsRoute, s.handle(s.deleteLogs))
 		r.Delete(logRoute, s.handle(s.deleteLog))
 		r.Post(restartRoute, s.handle(s.restartService))

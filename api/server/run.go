@@ -55,8 +55,9 @@ func (s *Server) runService(w http.ResponseWriter, r *http.Request) error {
 		return respond.Errorf(fault.CodeTooLarge, "the body is larger than the limit of %d bytes", maxRunBody)
 	}
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(runTimeout)) // as long as the answer may take
-	body := &forwardedBody{body: r.Body, control: control, reading: make(chan struct{}, 1)}
+	end := time.Now().Add(runTimeout)
+	_ = control.SetReadDeadline(end) // as long as the answer may take
+	body := &forwardedBody{body: r.Body, control: control, end: end, reading: make(chan struct{}, 1)}
 	defer body.stop()
 	req := runs.Request{
 		Service: pathParam(r, "service"), ClusterID: r.URL.Query().Get("cluster_id"), Header: http.Header{}, Body: body, Length: r.ContentLength,
@@ -79,7 +80,7 @@ func (s *Server) runService(w http.ResponseWriter, r *http.Request) error {
 		_ = control.EnableFullDuplex()
 		w.Header().Set("Connection", "close")
 	}
-	return s.passAnswer(w, answer)
+	return s.passAnswer(w, r, answer)
 }
 
 // passedOn says which headers of an invocation a function sees, and which of its answer the
@@ -95,7 +96,7 @@ func passedOn(name string) bool {
 
 // passAnswer streams an answer. One that breaks off is broken here, too: it is not taken
 // for a whole one.
-func (s *Server) passAnswer(w http.ResponseWriter, answer *runs.Answer) error {
+func (s *Server) passAnswer(w http.ResponseWriter, r *http.Request, answer *runs.Answer) error {
 	defer answer.Body.Close()
 	h := w.Header()
 	for name, values := range answer.Header {
@@ -108,15 +109,17 @@ func (s *Server) passAnswer(w http.ResponseWriter, answer *runs.Answer) error {
 		h.Set("Content-Length", strconv.FormatInt(answer.Length, 10))
 	}
 	w.WriteHeader(answer.Status)
-	if err := pour(w, answer.Body, maxRunAnswer); err != nil {
+	end, _ := r.Context().Deadline() // streamed has set one
+	if err := pour(w, answer.Body, maxRunAnswer, end.Add(writeSlack)); err != nil {
 		s.log.Warn("an answer was broken off", "cluster", answer.ClusterID, "error", err)
 		panic(http.ErrAbortHandler)
 	}
 	return nil
 }
 
-// pour copies at most limit bytes, and what there is at once.
-func pour(w http.ResponseWriter, from io.Reader, limit int64) error {
+// pour copies at most limit bytes until end, and what there is at once. It fails when a piece is not
+// read in time.
+func pour(w http.ResponseWriter, from io.Reader, limit int64, end time.Time) error {
 	control := http.NewResponseController(w)
 	// The head is an answer already, however long the body takes.
 	if err := control.Flush(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
@@ -129,12 +132,14 @@ func pour(w http.ResponseWriter, from io.Reader, limit int64) error {
 			return fmt.Errorf("it is longer than %d bytes", maxRunAnswer)
 		}
 		if n > 0 {
+			_ = control.SetWriteDeadline(stillUntil(end))
 			if _, err := w.Write(buf[:n]); err != nil {
 				return err
 			}
 			if err := control.Flush(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 				return err
 			}
+			_ = control.SetWriteDeadline(end) // a function may be silent: HTTP/2 would end its answer
 		}
 		switch {
 		case errors.Is(err, io.EOF):

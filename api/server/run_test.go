@@ -1,15 +1,20 @@
 package server_test
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/oscarfed/oscarfed/api/server"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/runs"
 )
@@ -205,5 +210,139 @@ func TestLogs(t *testing.T) {
 	f.err = &fault.Error{Code: fault.CodeNotFound, Message: "there is no log"}
 	if resp := c.do("GET", "/system/logs/grayify/j1", ""); resp.StatusCode != 404 || bodyOf(t, resp) != "" {
 		t.Errorf("unknown: %d", resp.StatusCode)
+	}
+}
+
+// cut sends a request that run answers, beside one of its kind that began before it and lasts for as
+// long as it may. It waits for end, and fails if the other one is over by then.
+func cut(t *testing.T, method, path string, body io.Reader, run func(runs.Request) (*runs.Answer, error), end <-chan struct{}) {
+	t.Helper()
+	asleep := make(chan context.Context, 1)
+	f := &fake{run: run}
+	f.before = func(ctx context.Context) {
+		asleep <- ctx
+		<-ctx.Done()
+		panic(http.ErrAbortHandler)
+	}
+	c := relayServer(t, f)
+	request := func(body io.Reader) {
+		req, err := http.NewRequestWithContext(t.Context(), method, c.url+path, body)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		req.SetBasicAuth(user, password)
+		if resp, err := c.http.Do(req); err == nil {
+			t.Cleanup(func() { _ = resp.Body.Close() }) // it is not read
+		}
+	}
+	go request(nil)
+	other := <-asleep
+	f.before = nil
+	go request(body)
+	<-end
+	if other.Err() != nil {
+		t.Errorf("%s %s had all its time", method, path)
+	}
+}
+
+// closing is the body of an answer that says when it is closed.
+type closing struct {
+	io.Reader
+	closed chan struct{}
+}
+
+func (c closing) Close() error {
+	close(c.closed)
+	return nil
+}
+
+// A caller who takes nothing of an answer is cut long before the answer's time is over: what the
+// cluster has for him is for others.
+func TestACallerWhoTakesNothingIsCut(t *testing.T) {
+	for path, method := range map[string]string{"/run/grayify": "POST", "/system/logs/grayify/job-1": "GET"} {
+		synctest.Test(t, func(t *testing.T) {
+			from := closing{zeros{}, make(chan struct{})}
+			cut(t, method, path, nil, func(runs.Request) (*runs.Answer, error) {
+				return &runs.Answer{ClusterID: "b", Status: 200, Length: -1, Body: from}, nil
+			}, from.closed)
+		})
+	}
+}
+
+// So is one who sends nothing more of a body.
+func TestACallerWhoSendsNothingIsCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		body, in := io.Pipe()
+		defer in.Close() //nolint:errcheck // of a test
+		go func() { _, _ = io.WriteString(in, "half a ") }()
+		ended := make(chan struct{})
+		cut(t, "POST", "/run/grayify", body, func(req runs.Request) (*runs.Answer, error) {
+			defer close(ended)
+			got, err := io.ReadAll(req.Body)
+			if err == nil || string(got) != "half a " {
+				t.Errorf("%q came, and %v", got, err)
+			}
+			return nil, &fault.Error{Code: fault.CodeUnknownOutcome, Message: "it broke off", Cause: err}
+		}, ended)
+	})
+}
+
+// A slow caller, and a function that is silent for minutes, have the whole time of an invocation.
+func TestWhoIsSlowIsNotCut(t *testing.T) {
+	donor := httptest.NewTLSServer(http.NotFoundHandler())
+	donor.Close()
+	for name, conf := range map[string]*tls.Config{"HTTP/1.1": nil, "HTTP/2.0": {Certificates: donor.TLS.Certificates, MinVersion: tls.VersionTLS12}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const piece = 64 << 10
+				body, in := io.Pipe()
+				go func() {
+					for range 10 {
+						_, _ = io.WriteString(in, "x")
+						<-time.After(10 * time.Second)
+					}
+					_ = in.Close()
+				}()
+				from, to := io.Pipe()
+				defer from.Close() //nolint:errcheck // of a test
+				go func() {
+					_, _ = to.Write(make([]byte, piece))
+					<-time.After(time.Minute)
+					_, _ = to.Write(make([]byte, 12*piece))
+					_ = to.Close()
+				}()
+				f := &fake{run: func(req runs.Request) (*runs.Answer, error) {
+					got, err := io.ReadAll(req.Body)
+					if len(got) != 10 || err != nil {
+						t.Errorf("%d bytes of the body came, %v", len(got), err)
+					}
+					return answering(200, nil, from, -1)(req)
+				}}
+				s := serve(t, server.ServeConfig{Handler: newServer(t, f).Handler(), TLS: conf})
+				req, err := http.NewRequestWithContext(t.Context(), "POST", s.url+"/run/grayify", body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				req.SetBasicAuth(user, password)
+				resp, err := s.client.Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer resp.Body.Close()
+				if resp.Proto != name {
+					t.Fatalf("this is %s", resp.Proto)
+				}
+				for range 13 {
+					if n, err := io.ReadFull(resp.Body, make([]byte, piece)); err != nil {
+						t.Fatalf("after %d bytes of a piece: %v", n, err)
+					}
+					<-time.After(10 * time.Second)
+				}
+				if n, err := io.Copy(io.Discard, resp.Body); n != 0 || err != nil {
+					t.Errorf("the end: %d bytes, %v", n, err)
+				}
+			})
+		})
 	}
 }

@@ -352,9 +352,10 @@ func TestTheBodyOfAnInvocationOutlivesTheReadTimeout(t *testing.T) {
 		s := serve(t, server.ServeConfig{Handler: newServer(t, f).Handler()})
 		slow, feed := io.Pipe()
 		go func() {
-			_, _ = io.WriteString(feed, "first")
-			<-time.After(time.Minute)
-			_, _ = io.WriteString(feed, ", last")
+			for _, piece := range []string{"first", ", next", ", last"} {
+				_, _ = io.WriteString(feed, piece)
+				<-time.After(20 * time.Second)
+			}
 			_ = feed.Close()
 		}()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/run/a", slow)
@@ -367,7 +368,7 @@ func TestTheBodyOfAnInvocationOutlivesTheReadTimeout(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer resp.Body.Close()
-		if got := bodyOf(t, resp); resp.StatusCode != 200 || got != "first, last" {
+		if got := bodyOf(t, resp); resp.StatusCode != 200 || got != "first, next, last" {
 			t.Errorf("answered %d %q", resp.StatusCode, got)
 		}
 	})

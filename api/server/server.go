@@ -29,6 +29,8 @@ const (
 	DefaultMaxWatches = 100
 	// DefaultMaxChanges is enough for the scripts that share a user, while clusters are slow.
 	DefaultMaxChanges = 500
+	// DefaultMaxAnswers is as many as two clusters give at once.
+	DefaultMaxAnswers = 256
 	// DefaultTimeout is what a use case may take besides what the caller waits for.
 	DefaultTimeout = 30 * time.Second
 )
@@ -81,6 +83,8 @@ type Config struct {
 	// MaxChanges of one caller at a time, those that wait for their outcome included; 0 means
 	// DefaultMaxChanges.
 	MaxChanges int
+	// MaxAnswers of invocations and logs of one caller at a time; 0 means DefaultMaxAnswers.
+	MaxAnswers int
 	// DefaultWait is how long a creation waits for its outcome when the caller
 	// does not say; 0 means DefaultWait.
 	DefaultWait time.Duration
@@ -110,6 +114,7 @@ type Server struct {
 	cfg      Config
 	watchers *slots
 	changes  *slots
+	answers  *slots
 	// drained is closed by Drain.
 	drained chan struct{}
 	drain   sync.Once
@@ -139,6 +144,9 @@ func New(cfg Config) *Server {
 	if cfg.MaxChanges <= 0 {
 		cfg.MaxChanges = DefaultMaxChanges
 	}
+	if cfg.MaxAnswers <= 0 {
+		cfg.MaxAnswers = DefaultMaxAnswers
+	}
 	if cfg.DefaultWait <= 0 {
 		cfg.DefaultWait = DefaultWait
 	}
@@ -155,6 +163,7 @@ func New(cfg Config) *Server {
 		accepted:  middleware.NewAccepted(),
 		watchers:  newSlots(cfg.MaxWatches, tooManyWatches, pingEvery),
 		changes:   newSlots(cfg.MaxChanges, tooManyChanges, time.Second),
+		answers:   newSlots(cfg.MaxAnswers, tooManyAnswers, time.Second),
 		drained:   make(chan struct{}),
 		pageFiles: sync.OnceValues(loadPage),
 		cfg:       cfg,

@@ -10,10 +10,11 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 )
 
-// The refusals of one more watch, and of one more change.
+// The refusals of one more watch, of one more change, and of one more invocation or log.
 const (
 	tooManyWatches = "there are %d watches and waiting reads of this caller already; end one of them, or read without ?watch=true and ?wait="
 	tooManyChanges = "%d changes of this caller are under way already, and this one was not begun; send it again after the pause in Retry-After"
+	tooManyAnswers = "%d invocations and logs of this caller are under way already, and this one was not begun; send it again after the pause in Retry-After"
 )
 
 // atATime limits what a caller has under way. A change takes its slot before it is read, so what
@@ -29,6 +30,13 @@ func (s *Server) atATime(next http.Handler) http.Handler {
 			}
 			slots = s.watchers
 		}
+		s.inSlot(slots, next).ServeHTTP(w, r)
+	})
+}
+
+// inSlot lets a request through while its caller has one of the slots.
+func (s *Server) inSlot(slots *slots, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		leave, err := slots.enter(respond.StateOf(r).Caller.Account())
 		if err != nil {
 			s.fail(w, r, err)
@@ -38,6 +46,10 @@ func (s *Server) atATime(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
+
+// answersAtATime limits the answers of clusters that a caller has open: each may have 256 KiB here
+// that he has not read (package relay).
+func (s *Server) answersAtATime(next http.Handler) http.Handler { return s.inSlot(s.answers, next) }
 
 // slots limit how many requests of each caller are open at a time.
 type slots struct {
