@@ -85,20 +85,33 @@ func TestATokenIsReplacedWhenItsServiceIsHiddenByItsNewFederation(t *testing.T) 
 	})
 }
 
-// The refresh token of a federation that ends because its service is adopted is forgotten, not revoked: the other
-// federation may have the same one.
-func TestAnAdoptionRevokesNoRefreshToken(t *testing.T) {
+// The refresh token of a federation that ends because its service is adopted is forgotten, not revoked, when the other
+// federation has one: it may be the same.
+func TestAnAdoptionRevokesNoRefreshTokenThatIsKept(t *testing.T) {
+	t.Run("the other one has a token", func(t *testing.T) { holdAfterAdoption(t, true, record.HoldForget) })
+	t.Run("the other one has none", func(t *testing.T) { holdAfterAdoption(t, false, record.HoldRevoke) })
+}
+
+func holdAfterAdoption(t *testing.T, kept bool, want record.HoldOrder) {
+	t.Helper()
 	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.addCluster("d")
 		w.mustCreate()
 		w.createLone("private")
-		former, err := w.Federations.Replicas(t.Context(), admin, "lone", "")
-		if err != nil {
-			t.Fatal(err)
+		holds := func(cluster, service string) (key string) {
+			v, err := w.Federations.Replicas(t.Context(), admin, service, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			key = record.HoldKey(cluster, v.UID)
+			w.put(key, record.Hold{V: 1, Order: record.HoldKeep, Serial: 1, Owner: v.Owner, GivenAt: record.At(time.Now())})
+			return key
 		}
-		key := record.HoldKey("d", former.UID)
-		w.put(key, record.Hold{V: 1, Order: record.HoldKeep, Serial: 1, Owner: former.Owner, GivenAt: record.At(time.Now())})
+		key := holds("d", "lone")
+		if kept {
+			holds("a", "grayifyr0")
+		}
 		w.adopt()
 		var hold *record.Hold
 		w.eventually(func() bool {
@@ -109,7 +122,7 @@ func TestAnAdoptionRevokesNoRefreshToken(t *testing.T) {
 			hold, err = store.Decode[record.Hold](kv)
 			return err == nil && hold.Order != record.HoldKeep
 		})
-		if hold.Order != record.HoldForget {
+		if hold.Order != want {
 			t.Errorf("the order is %q", hold.Order)
 		}
 	})

@@ -112,8 +112,10 @@ func (s offerSituation) untaken() offerDecision {
 	switch {
 	case answered && s.answer != record.OfferFreeze:
 		return offerDecision{} // its syncer does so
-	case s.answer == "" && !s.restored && (more || s.ours), s.full && more:
+	case s.answer == "" && !s.restored && (more || s.ours), s.full && more && answered:
 		return offerDecision{name: "restore", answer: record.OfferRestore}
+	case s.full && more:
+		return offerDecision{} // another member may have it: it waits for a place
 	case s.job == nil, s.ours, s.job.State == record.JobReturned:
 		return offerDecision{name: "take", take: true}
 	case s.posted, s.job.State.Ended() && s.job.State != record.JobParked:

@@ -248,6 +248,7 @@ func TestDecideOffer(t *testing.T) {
 		"frozen, ours, nobody asked for it":   {offer(record.OfferFrozen, &record.Job{State: record.JobAssigned}, "", func(s *offerSituation) { s.ours = true }), "restore"},
 		"frozen, and the answer may be lost":  {offer(record.OfferFrozen, nil, "", restored), "take"},
 		"frozen, one too many":                {offer(record.OfferFrozen, nil, record.OfferFreeze, full), "restore"},
+		"one too many, the answer lost":       {offer(record.OfferFrozen, nil, "", restored, full), ""},
 		"frozen, ours":                        {offer(record.OfferFrozen, &record.Job{State: record.JobAssigned}, record.OfferFreeze, func(s *offerSituation) { s.ours = true }), "take"},
 		"frozen, returned before":             {offer(record.OfferFrozen, &record.Job{State: record.JobReturned}, record.OfferFreeze), "take"},
 		"frozen, and to go on":                {offer(record.OfferFrozen, &record.Job{State: record.JobReturned}, record.OfferRestore), ""},

@@ -320,6 +320,11 @@ func (c *Controller) watchSessions() []string {
 			return
 		}
 		ids = append(ids, slices.Sorted(v.Jobs.Frozen.Keys())...)
+		for id := range v.Jobs.Offered.Keys() {
+			if _, known := v.Jobs.ByID.Lookup(id); !known {
+				ids = append(ids, id) // it may wait for a place
+			}
+		}
 		for cluster := range v.Jobs.ByCluster.Keys() {
 			if v.Session(cluster) != 0 {
 				continue

@@ -23,7 +23,7 @@ const (
 type tokenSituation struct {
 	uid string
 	// fed is nil when the federation is gone, and fedRev 0. adopted says that its service lives on in
-	// another one.
+	// another one that has a refresh token.
 	fed     *record.Federation
 	fedRev  int64
 	adopted bool
@@ -103,7 +103,7 @@ func (s *tokenSituation) step(name string) tokenStep {
 func (s *tokenSituation) ending() record.HoldOrder {
 	switch {
 	case s.fed == nil && s.adopted:
-		// Its owner may have given the other federation this token, or another one of the same login.
+		// The other one's may be this token, or another one of the same login.
 		return record.HoldForget
 	case s.fed == nil, s.fed.Phase == record.PhaseDeleting:
 		return record.HoldRevoke
@@ -323,7 +323,9 @@ func situationOf(v *view.View, uid string) (tokenSituation, bool) {
 	if f, ok := v.Federations.Lookup(uid); ok {
 		out.fed, out.fedRev = f.Rec, f.Rev
 	}
-	out.adopted = v.Heir(uid) != nil
+	if heir := v.Heir(uid); heir != nil {
+		out.adopted = v.Tokens.Kept(heir.UID)
+	}
 	for holder := range c.Holds {
 		out.holderAlive[holder] = v.Alive(holder)
 	}

@@ -14,6 +14,18 @@ type TokenStates struct{ m map[string]*TokenState }
 // Has says whether a federation has any token records.
 func (t TokenStates) Has(uid string) bool { return t.m[uid] != nil }
 
+// Kept says whether a holder is asked to keep a refresh token of a federation.
+func (t TokenStates) Kept(uid string) bool {
+	if c := t.m[uid]; c != nil {
+		for _, h := range c.Holds {
+			if h.Rec != nil && h.Rec.Order == record.HoldKeep {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Get is a copy of the token state of a federation; nil when there is none.
 func (t TokenStates) Get(uid string) *TokenState {
 	c := t.m[uid]

@@ -78,7 +78,7 @@ type Federation struct {
 	// none; empty for a federation that is created alone.
 	Batch string `json:"batch,omitempty"`
 	// Former are the uids of federations that ended when their only replica became a member of
-	// this one: their jobs follow it, and their refresh tokens are forgotten, not revoked.
+	// this one: their jobs follow it, and their refresh tokens are not revoked when it has one.
 	Former []string `json:"former,omitempty"`
 	// Detail is one sentence about why a creation failed.
 	Detail string `json:"detail,omitempty"`
