@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -139,8 +140,8 @@ func TestOpenPathsAreLimitedPerAddress(t *testing.T) {
 	})
 }
 
-// ?wait= on replicas answers when nothing is under way, or with what there is
-// when the wait is over. However long that is, it asks once, and follows what changes.
+// ?wait= on replicas answers when nothing is under way, or with what there is when the wait is over. It
+// follows what changes, and asks the store before it answers, and each minute.
 func TestWaitForReplicas(t *testing.T) {
 	at := func(phase string) *view.Replicas {
 		f := example()
@@ -152,6 +153,8 @@ func TestWaitForReplicas(t *testing.T) {
 		return &view.Replicas{Federation: f, StreamRevision: 4711}
 	}
 	gone := &fault.Error{Code: fault.CodeNotFound, Message: "there is no such service"}
+	lost := &fault.Error{Code: fault.CodeUnavailable, Message: "etcd is not available"}
+	read, watch := []string{"Replicas"}, []string{"Replicas", "WatchReplicas"}
 	tests := []struct {
 		name, query string
 		phases      []string
@@ -160,22 +163,29 @@ func TestWaitForReplicas(t *testing.T) {
 		status      int
 		phase       string
 	}{
-		{"no wait", "", []string{"applying"}, nil, []string{"Replicas"}, 200, "applying"},
-		{"settled at once", "?wait=30s", []string{"ready"}, nil, []string{"Replicas"}, 200, "ready"},
-		{"settles", "?wait=30s", []string{"preparing", "applying", "replica applying", "ready", "changing"}, nil, []string{"Replicas", "WatchReplicas"}, 200, "ready"},
-		{"rolls back", "?wait=30s", []string{"rolling_back", "rolled_back"}, nil, []string{"Replicas", "WatchReplicas"}, 200, "rolled_back"},
-		{"does not settle", "?wait=10m", []string{"changing"}, nil, []string{"Replicas", "WatchReplicas"}, 200, "changing"},
-		{"is deleted", "?wait=30s", []string{"deleting"}, gone, []string{"Replicas", "WatchReplicas"}, 404, ""},
+		{"no wait", "", []string{"applying"}, nil, read, 200, "applying"},
+		{"settled at once", "?wait=30s", []string{"ready"}, nil, read, 200, "ready"},
+		{"settles", "?wait=30s", []string{"preparing", "applying", "replica applying", "ready", "changing"}, nil, slices.Concat(watch, read), 200, "ready"},
+		{"rolls back", "?wait=30s", []string{"rolling_back", "rolled_back"}, nil, slices.Concat(watch, read), 200, "rolled_back"},
+		{"does not settle", "?wait=9m30s", []string{"changing"}, nil, slices.Concat(slices.Repeat(watch, 10), read), 200, "changing"},
+		{"is deleted", "?wait=30s", []string{"deleting"}, gone, watch, 404, ""},
+		{"the store is lost", "?wait=10m", []string{"changing", "lost"}, nil, slices.Concat(watch, read), 503, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := &fake{replicas: func() *view.Replicas { return at(tt.phases[0]) }}
+				f := &fake{}
+				now := tt.phases[0]
+				f.replicas = func() *view.Replicas { return at(now) }
 				f.watch = func(ctx context.Context, since int64, fn func(*view.Replicas) error) error {
 					if since != 4711 {
 						t.Errorf("since %d", since)
 					}
 					for _, phase := range tt.phases[1:] {
+						if now = phase; phase == "lost" {
+							f.err = lost
+							break
+						}
 						if err := fn(at(phase)); err != nil {
 							return err
 						}

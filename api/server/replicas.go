@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -48,25 +49,36 @@ func (s *Server) getReplicas(w http.ResponseWriter, r *http.Request) error {
 	return respond.JSON(w, http.StatusOK, view.Wire(s.cfg.Now()))
 }
 
-// settledReplicas follows a federation until nothing is under way there or the wait is over.
+// askAgain is after how long a request that waits asks whether the state is still that of the store.
+const askAgain = time.Minute
+
+// errSettled ends a watch.
+var errSettled = errors.New("nothing is under way any more")
+
+// settledReplicas follows a federation until nothing is under way there or the wait is over. What it
+// gives was read as every other answer is: it is never of a store that was lost or restored meanwhile.
 func (s *Server) settledReplicas(r *http.Request, wait time.Duration) (*view.Replicas, error) {
 	caller, name, cluster := respond.StateOf(r).Caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id")
-	now, err := s.cp.Federations.Replicas(r.Context(), caller, name, cluster)
-	if err != nil || wait == 0 || settled(now) {
-		return now, err
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), wait)
+	over, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
-	err = s.cp.Federations.WatchReplicas(ctx, caller, name, cluster, now.StreamRevision, func(next *view.Replicas) error {
-		if now = next; settled(now) {
-			cancel()
+	for {
+		now, err := s.cp.Federations.Replicas(r.Context(), caller, name, cluster)
+		if err != nil || settled(now) || over.Err() != nil {
+			return now, err
 		}
-		return ctx.Err()
-	})
-	if ctx.Err() != nil {
-		return now, nil
+		ctx, cancel := context.WithTimeout(over, askAgain)
+		err = s.cp.Federations.WatchReplicas(ctx, caller, name, cluster, now.StreamRevision, func(next *view.Replicas) error {
+			if settled(next) {
+				return errSettled
+			}
+			return nil
+		})
+		ended := ctx.Err() != nil
+		cancel()
+		if !ended && !errors.Is(err, errSettled) {
+			return nil, err
+		}
 	}
-	return nil, err
 }
 
 // settled says whether neither the federation nor a replica of it is on its way
