@@ -17,17 +17,13 @@ import (
 // ReadBack is the fingerprint of a service as OSCAR answers it: sha256:<hex> of
 // its canonical JSON without the fields that change by themselves. OSCAR's
 // answers are byte-stable over time, restarts and repeated PUTs of one body, but
-// for the token (a secret), the label owner_name, which the first PUT drops, and the case of
-// isolation_level (giveBuckets); volume_status and deployment tell of Kubernetes and not of
-// the definition.
+// for the token (a secret) and the label owner_name, which the first PUT drops;
+// volume_status and deployment tell of Kubernetes and not of the definition.
 func ReadBack(service map[string]any) (string, error) {
 	doc := maps.Clone(service)
 	delete(doc, "token")
 	delete(doc, "volume_status")
 	delete(doc, "deployment")
-	if level, ok := doc["isolation_level"].(string); ok {
-		doc["isolation_level"] = strings.ToUpper(level)
-	}
 	if labels, ok := doc["labels"].(map[string]any); ok {
 		labels = maps.Clone(labels)
 		delete(labels, "owner_name")

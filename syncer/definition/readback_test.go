@@ -36,20 +36,19 @@ func TestReadBackIgnoresWhatChangesByItself(t *testing.T) {
 		}
 		return h
 	}
-	base := hash(`{"name":"s","token":"a","isolation_level":"USER","labels":{"x":"1","owner_name":"oscar"},"volume_status":{"phase":"pending"},"n":1}`)
+	base := hash(`{"name":"s","token":"a","labels":{"x":"1","owner_name":"oscar"},"volume_status":{"phase":"pending"},"n":1}`)
 	for _, same := range []string{
-		`{"token":"b","name":"s","isolation_level":"user","labels":{"x":"1"},"n":1}`,
-		`{ "n": 1, "labels": {"owner_name":"somebody","x":"1"}, "name": "s", "isolation_level": "USER", "volume_status": {"phase":"ready"}, "deployment": {} }`,
+		`{"token":"b","name":"s","labels":{"x":"1"},"n":1}`,
+		`{ "n": 1, "labels": {"owner_name":"somebody","x":"1"}, "name": "s", "volume_status": {"phase":"ready"}, "deployment": {} }`,
 	} {
 		if hash(same) != base {
 			t.Errorf("%s has another fingerprint", same)
 		}
 	}
 	for _, other := range []string{
-		`{"name":"s","isolation_level":"USER","labels":{"x":"2"},"n":1}`,
-		`{"name":"s","isolation_level":"USER","labels":{"x":"1"},"n":2}`,
-		`{"name":"s","isolation_level":"USER","labels":{"x":"1"},"n":1,"image":"i"}`,
-		`{"name":"s","isolation_level":"SERVICE","labels":{"x":"1"},"n":1}`,
+		`{"name":"s","labels":{"x":"2"},"n":1}`,
+		`{"name":"s","labels":{"x":"1"},"n":2}`,
+		`{"name":"s","labels":{"x":"1"},"n":1,"image":"i"}`,
 	} {
 		if hash(other) == base {
 			t.Errorf("%s has the same fingerprint", other)
