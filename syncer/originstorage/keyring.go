@@ -22,8 +22,12 @@ type Client interface {
 // fetchTimeout ends one try to get keys, the wait for a token included.
 const fetchTimeout = 40 * time.Second
 
-// KeysOf says whose keys, and of what.
-type KeysOf struct{ owner, cluster, minio string }
+// KeysOf says whose keys, and of what. All that the definition says of the place counts: keys are
+// given with the region, and one address of the origin's OSCAR may be dead while another answers.
+type KeysOf struct {
+	owner string
+	at    record.OriginStorage
+}
 
 // keyring keeps the owners' keys of other clusters' MinIOs, in memory alone. They outlive
 // a session: they are good while etcd is away. It is safe for concurrent use.
@@ -147,7 +151,7 @@ func (k *keyring) keep(used map[KeysOf]bool) {
 
 // KeysFor says which keys the jobs of a service need.
 func KeysFor(d *record.Desired, at *definition.Storage) KeysOf {
-	return KeysOf{owner: d.Owner, cluster: at.ClusterID, minio: at.MinioEndpoint}
+	return KeysOf{owner: d.Owner, at: at.OriginStorage}
 }
 
 // ownersKeys are those of a service's owner at the storage that its jobs use. An error is a

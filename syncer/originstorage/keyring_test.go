@@ -94,7 +94,7 @@ func TestVerdict(t *testing.T) {
 // again at once; what is kept serves while others are got beside.
 func TestKeyring(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
-		k, of := newKeyring(time.Now), KeysOf{"alice", "z", "https://minio"}
+		k, of := newKeyring(time.Now), KeysOf{"alice", elsewhere}
 		never := func(context.Context) (origin.Keys, error) { t.Error("asked"); return origin.Keys{}, nil }
 		if _, err := k.get(t.Context(), of, never); !errors.Is(err, ownertoken.ErrNoSession) {
 			t.Errorf("before it runs: %v", err)
@@ -151,7 +151,7 @@ func TestKeyring(t *testing.T) {
 		}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		other := KeysOf{"bob", "z", "https://minio"}
+		other := KeysOf{"bob", elsewhere}
 		if _, err := k.get(gone, other, func(context.Context) (origin.Keys, error) { return origin.Keys{}, <-release }); !errors.Is(err, context.Canceled) {
 			t.Errorf("who does not wait: %v", err)
 		}
@@ -187,12 +187,52 @@ func TestKeyring(t *testing.T) {
 	})
 }
 
+// Services of one owner may be defined at different times: each is given keys as its own definition
+// says, and the failure of another one's address is not its own.
+func TestKeysAreThoseOfTheServicesOwnDefinition(t *testing.T) {
+	for name, change := range map[string]func(*record.OriginStorage){
+		"the region":                    func(o *record.OriginStorage) { o.MinioRegion = "eu-2" },
+		"MinIO's certificate":           func(o *record.OriginStorage) { o.MinioVerify = false },
+		"the address of OSCAR":          func(o *record.OriginStorage) { o.Endpoint = "https://new.example.org" },
+		"the certificate of that OSCAR": func(o *record.OriginStorage) { o.SSLVerify = false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				k, d := newKeyring(time.Now), &record.Desired{Owner: "alice"}
+				run, stop := context.WithCancel(t.Context())
+				defer k.close()
+				defer stop()
+				k.open(run)
+				changed := elsewhere
+				change(&changed)
+				get := func(o record.OriginStorage, fails error) (origin.Keys, error) {
+					at := definition.StorageFor(&o, "http://x", "")
+					return k.get(t.Context(), KeysFor(d, at), func(context.Context) (origin.Keys, error) {
+						return origin.Keys{Region: at.MinioRegion, Verify: at.MinioVerify}, fails
+					})
+				}
+				failed := errors.New("no")
+				if _, err := get(changed, failed); !errors.Is(err, failed) {
+					t.Errorf("the changed one: %v", err)
+				}
+				if keys, err := get(elsewhere, nil); err != nil || keys.Region != elsewhere.MinioRegion || keys.Verify != elsewhere.MinioVerify {
+					t.Errorf("the failure was given to another one, or its keys: %+v %v", keys, err)
+				}
+				<-time.After(keysPause)
+				if keys, err := get(changed, nil); err != nil || keys.Region != changed.MinioRegion || keys.Verify != changed.MinioVerify {
+					t.Errorf("the keys of another one: %+v %v", keys, err)
+				}
+			})
+		})
+	}
+}
+
 // A token that is in use for one service opens nothing for another one, and nothing when
 // its POST is over.
 func TestTokensInUse(t *testing.T) {
 	l := newTokensInUse()
 	whose := func(token string) (service, uid string) { return l.whose(sha256.Sum256([]byte(token))) }
-	here, there := KeysOf{"alice", "z", "m"}, KeysOf{"alice", "y", "m"}
+	here, there := KeysOf{"alice", elsewhere}, KeysOf{"alice", record.OriginStorage{ClusterID: "y"}}
 	first, ok := l.begin("token", "one", "u1", here)
 	if service, uid := whose("token"); !ok || service != "one" || uid != "u1" {
 		t.Errorf("it is %s's", service)
