@@ -18,7 +18,7 @@ import (
 )
 
 // refusal is a permanent refusal: the same request would get it again.
-type refusal struct{ text string }
+type refusal struct{ code, text string }
 
 func (r *refusal) Error() string { return "the control plane refuses: " + r.text }
 
@@ -100,7 +100,7 @@ func answerError(path string, status int, answer []byte) error {
 	text := strings.Join(parts, "; ")
 	switch p.Code {
 	case v1.CodeForbidden, v1.CodeFailedPrecondition, v1.CodeConflict, v1.CodeInvalid, v1.CodeTooLarge:
-		return &refusal{text}
+		return &refusal{p.Code, text}
 	}
 	return fmt.Errorf("POST %s: %d %s: %s", path, status, p.Code, text)
 }

@@ -18,6 +18,9 @@
 // written before it is used, the answer after it was checked. A process that finds only the
 // key at its start repeats the join: with the same key and token it has the same outcome.
 //
+// A token that was not used yet is joined with at the next start. A valid certificate does not wait
+// for that: while the control plane is away it goes on, and the join is tried beside it.
+//
 // Clocks may disagree. The syncer counts the age of a certificate from when it received it, and
 // proves a renewal by a challenge of the control plane.
 package enroll

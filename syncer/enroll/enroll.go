@@ -27,6 +27,8 @@ type Enrolment struct {
 	api  *apiClient
 	// present is nil before the cluster has joined.
 	present atomic.Pointer[enrolled]
+	// putOff is a token that Ensure could not join with; Run goes on with it. Empty for none.
+	putOff string
 	// distrusted has why etcd was not reached last, until that is looked at.
 	distrusted chan error
 	ends, life prometheus.Gauge
@@ -116,24 +118,35 @@ func (e *Enrolment) Etcd() (ca []byte, endpoints []string) {
 
 // Ensure returns when there is a valid certificate. It joins with a token that was not used yet,
 // and renews a certificate that has expired. It retries until the control plane refuses. A
-// refused token is no failure when there is a certificate.
+// refused token is no failure when there is a certificate, and one that is valid does not wait
+// for a control plane that is away: etcd may be well.
 func (e *Enrolment) Ensure(ctx context.Context) error {
 	defer e.api.close()
 	token, err := e.unusedToken()
 	if err != nil && e.present.Load() == nil {
 		return err
 	}
+	now := e.present.Load()
 	if token != "" {
-		err := e.retry(ctx, "join", func() error { return e.join(ctx, token) })
-		switch no := (*refusal)(nil); {
+		valid := now != nil && !now.expired(e.cfg.Now())
+		if valid {
+			err = e.joinOnce(ctx, token)
+		} else {
+			err = e.retry(ctx, "join", func() error { return e.join(ctx, token) })
+		}
+		no, refused := errors.AsType[*refusal](err)
+		switch {
 		case err == nil:
 			return nil
-		case !errors.As(err, &no) || e.present.Load() == nil:
+		case refused && now != nil:
+			e.refused(token, no)
+		case valid && ctx.Err() == nil:
+			e.putOff = token
+			e.log.Warn("the control plane was not reached to join; the certificate of before is used, and the token is tried again", "error", err)
+		default:
 			return fmt.Errorf("join: %w", err)
 		}
-		e.log.Warn("the join token was refused; the certificate of before is used", "error", err)
 	}
-	now := e.present.Load()
 	if now == nil {
 		return fmt.Errorf("cluster %q has not joined: there is neither a certificate in %s nor a token; oscarfed cluster join makes one", e.cfg.ClusterID, e.cfg.Dir)
 	}
@@ -153,10 +166,32 @@ func (e *Enrolment) unusedToken() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("the join token: %w", err)
 	}
-	if now := e.present.Load(); now != nil && hashOf(token) == now.Token {
+	if now := e.present.Load(); now != nil && (hashOf(token) == now.Token || hashOf(token) == now.RefusedToken) {
 		return "", nil
 	}
 	return token, nil
+}
+
+// joinOnce sends one request to join, all that goes with it within the time of one.
+func (e *Enrolment) joinOnce(ctx context.Context, token string) error {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeout)
+	defer cancel()
+	return e.join(ctx, token)
+}
+
+// refused notes that there is a certificate and a token that is not good. One that has ended
+// is never good again, and is remembered; another refusal a person may end.
+func (e *Enrolment) refused(token string, no *refusal) {
+	e.log.Warn("the join token was refused; the certificate of before is used", "error", no)
+	if no.code != v1.CodeForbidden {
+		return
+	}
+	next := *e.present.Load()
+	next.RefusedToken = hashOf(token)
+	if err := save(e.file, next.saved); err != nil {
+		e.log.Warn("that the join token was refused is not kept; it is tried again at the next start", "error", err)
+	}
+	e.use(&next)
 }
 
 // retry repeats do until it succeeds or is refused, or ctx ends.
@@ -189,9 +224,10 @@ func (e *Enrolment) join(ctx context.Context, token string) error {
 	if err != nil {
 		return err
 	}
-	if err := e.accept(answer, hashOf(token)); err != nil {
+	if err := e.accept(answer, hashOf(token), ""); err != nil {
 		return err
 	}
+	e.putOff = ""
 	e.log.Info("this cluster has joined", "cluster", answer.ClusterID, "cluster_uid", answer.ClusterUID, "ends", answer.ExpiresAt.Time)
 	return nil
 }
@@ -217,7 +253,7 @@ func (e *Enrolment) renew(ctx context.Context) error {
 	if answer.ClusterUID != had.ClusterUID {
 		return fmt.Errorf("a renewal was asked for registration %s, and %s was answered", had.ClusterUID, answer.ClusterUID)
 	}
-	if err := e.accept(answer, had.Token); err != nil {
+	if err := e.accept(answer, had.Token, had.RefusedToken); err != nil {
 		return err
 	}
 	if answer.RemovedAt != nil {
@@ -228,8 +264,8 @@ func (e *Enrolment) renew(ctx context.Context) error {
 }
 
 // accept checks an answer, saves it and uses it.
-func (e *Enrolment) accept(answer v1.Enrolment, token string) error {
-	s := saved{V: 1, Enrolment: answer, ReceivedAt: e.cfg.Now().UTC(), Token: token}
+func (e *Enrolment) accept(answer v1.Enrolment, token, refused string) error {
+	s := saved{V: 1, Enrolment: answer, ReceivedAt: e.cfg.Now().UTC(), Token: token, RefusedToken: refused}
 	next, err := check(s, e.cfg.ClusterID, e.key)
 	if err != nil {
 		return fmt.Errorf("the control plane's answer cannot be used: %w", err)

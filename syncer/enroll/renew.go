@@ -29,17 +29,22 @@ const (
 
 // Run renews the certificate in time until ctx ends, or until etcd is to be reached
 // anew: ErrAccessChanged. While the control plane is away the present certificate goes on. Ensure
-// comes before it.
+// comes before it; a token that it has put off is tried on.
 func (e *Enrolment) Run(ctx context.Context) error {
 	early := rand.Float64() * renewJitter //nolint:gosec // it spreads load
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = e.cfg.FirstPause, e.cfg.LastPause
 	for {
+		had := e.present.Load()
+		e.joinLate(ctx, early, pause)
+		if had.accessChanged(e.present.Load()) {
+			return ErrAccessChanged
+		}
 		ok, distrust := e.untilDue(ctx, early)
 		if !ok {
 			return nil
 		}
-		had := e.present.Load()
+		had = e.present.Load()
 		if distrust != nil {
 			e.log.Error("this cluster and etcd do not trust each other's certificates; the certificate is renewed now, to learn etcd's authority of today",
 				"error", distrust, "endpoints", had.EtcdEndpoints)
@@ -77,6 +82,35 @@ func (e *Enrolment) Run(ctx context.Context) error {
 		select {
 		case <-e.distrusted: //nolint:errcheck // it is from before the renewal
 		default:
+		}
+	}
+}
+
+// joinLate tries the token that Ensure has put off, until it is answered or ctx ends. A renewal comes
+// before it: the certificate must not end because of a token.
+func (e *Enrolment) joinLate(ctx context.Context, early float64, pause *backoff.ExponentialBackOff) {
+	for e.putOff != "" {
+		resting, rested := context.WithTimeout(ctx, pause.NextBackOff())
+		due, distrust := e.untilDue(resting, early)
+		rested()
+		if distrust != nil {
+			e.Distrusted(distrust) // the renewal has to know it
+		}
+		if due || ctx.Err() != nil {
+			return
+		}
+		err := e.joinOnce(ctx, e.putOff)
+		e.api.close()
+		no, refused := errors.AsType[*refusal](err)
+		switch {
+		case err == nil:
+			pause.Reset()
+		case refused:
+			e.refused(e.putOff, no)
+			e.putOff = ""
+			pause.Reset()
+		default:
+			e.log.Warn("the control plane was not reached to join; it is tried again", "error", err)
 		}
 	}
 }

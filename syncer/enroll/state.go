@@ -33,6 +33,8 @@ type saved struct {
 	ReceivedAt time.Time `json:"received_at"`
 	// Token is the hash of the token that it joined with, so that it is not used twice.
 	Token string `json:"token"`
+	// RefusedToken is the hash of one that was refused since, so that it is not tried at each start.
+	RefusedToken string `json:"refused_token,omitempty"`
 }
 
 // enrolled is an answer that was checked and parsed.
