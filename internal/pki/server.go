@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"slices"
 	"time"
@@ -93,13 +94,19 @@ func (s *Server) fits() bool {
 		now.Before(pair.Leaf.NotAfter.Add(-Life(pair.Leaf)/3))
 }
 
+// sameHosts compares addresses as the certificate has them: one may be written in several ways.
 func sameHosts(cert *x509.Certificate, hosts []string) bool {
 	have := slices.Clone(cert.DNSNames)
 	for _, ip := range cert.IPAddresses {
 		have = append(have, ip.String())
 	}
 	want := slices.Clone(hosts)
+	for i, host := range want {
+		if ip := net.ParseIP(host); ip != nil {
+			want[i] = ip.String()
+		}
+	}
 	slices.Sort(have)
 	slices.Sort(want)
-	return slices.Equal(have, want)
+	return slices.Equal(slices.Compact(have), slices.Compact(want))
 }

@@ -80,6 +80,27 @@ func TestAServersCertificateIsRenewedInTime(t *testing.T) {
 	}
 }
 
+// One address may be written in several ways, and twice.
+func TestACertificateFitsHoweverAnAddressIsWritten(t *testing.T) {
+	a, err := LoadOrCreate(t.TempDir(), "test", time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, hosts := range [][]string{
+		{"2001:DB8::1"}, {"2001:0db8::1"}, {"::ffff:10.0.0.7"}, {"2001:db8::1", "etcd.example.org", "2001:DB8::1"},
+	} {
+		file := filepath.Join(t.TempDir(), "server.pem")
+		s, err := a.Server(ServerConfig{File: file, Hosts: hosts, Life: 90 * 24 * time.Hour, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := serial(t, file)
+		if err := s.ensure(); err != nil || serial(t, file) != first {
+			t.Errorf("it was made anew for %v, %v", hosts, err)
+		}
+	}
+}
+
 func TestAClientsCertificateIsRenewedInTime(t *testing.T) {
 	at := &clock{now: time.Now()}
 	a, err := LoadOrCreate(t.TempDir(), "test", at.Now)
