@@ -38,8 +38,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{/* Ports of the addresses among the values that no rule of networkPolicy.egress names. */}}
 {{- define "syncer.unnamedPorts" -}}
 {{- $seen := list -}}
-{{- range .Values.networkPolicy.egress -}}
-{{- range .ports }}{{- $seen = append $seen (toString .) }}{{- end -}}
+{{- range $rule := .Values.networkPolicy.egress -}}
+{{- range $rule.to -}}
+{{- if .ipBlock }}{{- range $rule.ports }}{{- $seen = append $seen (toString .) }}{{- end }}{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- range concat (list .Values.controlPlane.url .Values.config.api_endpoint .Values.oscar.endpoint) .Values.etcd.endpoints -}}
 {{- $url := urlParse (. | default "") -}}
