@@ -2,6 +2,7 @@ package runs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,16 +23,17 @@ import (
 )
 
 // OSCAR's own paths of buckets, volumes, quotas and usage. A list is the sum over the caller's
-// clusters; anything else goes to one cluster. OSCAR is asked with the caller's own access token,
-// which goes to these clusters and no others; for the administrator with the cluster's credentials,
-// where its syncer allows it. Nothing of the answers is kept.
+// clusters; anything else goes to one cluster. OSCAR's clients name none: what changes or deletes an
+// entry of a list goes to the one cluster that has it. OSCAR is asked with the caller's own access
+// token, which goes to these clusters and no others; for the administrator with the cluster's
+// credentials, where its syncer allows it. Nothing of the answers is kept.
 
 // ForwardRequest is a request to one of these paths.
 type ForwardRequest struct {
 	Route v1.ForwardRoute
 	// Name fills the path, where it has one.
 	Name string
-	// ClusterID names a cluster; empty for the default one.
+	// ClusterID names a cluster; empty for the one that clusterFor finds.
 	ClusterID string
 	Query     url.Values
 	Body      []byte
@@ -59,7 +61,10 @@ func (c *Controller) Forward(ctx context.Context, caller identity.Caller, in For
 	}
 	cluster := in.ClusterID
 	if cluster == "" {
-		cluster = c.clusterFor(caller, in)
+		var err error
+		if cluster, err = c.clusterFor(ctx, caller, in); err != nil {
+			return nil, err
+		}
 	}
 	if cluster == "" {
 		return nil, &fault.Error{Code: fault.CodeFailedPrecondition, Message: "there is no default cluster; name one with ?cluster_id="}
@@ -82,14 +87,88 @@ func (c *Controller) Forward(ctx context.Context, caller identity.Caller, in For
 }
 
 // clusterFor is the cluster of a request that names none: that of the service whose usage is asked
-// for, and otherwise the default one.
-func (c *Controller) clusterFor(caller identity.Caller, in ForwardRequest) string {
+// for, that of the bucket or volume to change or delete, and otherwise the default one.
+func (c *Controller) clusterFor(ctx context.Context, caller identity.Caller, in ForwardRequest) (string, error) {
 	if in.Route.Path == v1.ServiceMetricsPath {
 		if p, err := c.state.Find(caller, in.Name, ""); err == nil {
-			return p.At().ClusterID
+			return p.At().ClusterID, nil
 		}
 	}
-	return c.cfg.DefaultCluster
+	if list, what, name := changes(in); name != "" {
+		clusters, err := c.clustersWith(ctx, caller, list, what, name)
+		switch {
+		case err != nil:
+			return "", err
+		case len(clusters) > 1:
+			return "", &fault.Error{
+				Code: fault.CodeConflict, Candidates: clusters,
+				Message: fmt.Sprintf("%s %.100q is on several clusters; say which with ?cluster_id=", what, name),
+			}
+		case len(clusters) == 1:
+			return clusters[0], nil
+		}
+	}
+	return c.cfg.DefaultCluster, nil
+}
+
+// entry is what a list of buckets or of volumes has of one of them.
+type entry struct {
+	Bucket  string `json:"bucket_name"`
+	Volume  string `json:"name"`
+	cluster string
+}
+
+// changes names the bucket or volume that a request changes or deletes, and the list that has it; the
+// name is empty for a request that does neither.
+func changes(in ForwardRequest) (list v1.ForwardRoute, what, name string) {
+	switch buckets, volumes := v1.BucketsRoute(), v1.VolumesRoute(); {
+	case in.Route.Method == http.MethodDelete && in.Route.Path == buckets.Path+"/{name}":
+		return buckets, "bucket", in.Name
+	case in.Route.Method == http.MethodDelete && in.Route.Path == volumes.Path+"/{name}":
+		return volumes, "volume", in.Name
+	case in.Route.Method == http.MethodPut && in.Route.Path == buckets.Path:
+		var bucket struct {
+			Name string `json:"bucket_name"`
+		}
+		// As OSCAR reads it, which passes over what follows. Of one that it cannot read it changes nothing.
+		if json.NewDecoder(bytes.NewReader(in.Body)).Decode(&bucket) == nil {
+			return buckets, "bucket", bucket.Name
+		}
+	}
+	return v1.ForwardRoute{}, "", ""
+}
+
+// clustersWith are those of the caller's clusters whose list has a name. When one has not answered, the
+// name of another may not be the one that is meant, and its data would be lost: that is refused. A
+// cluster that is closed to the caller does not count: no row of it is shown to him.
+func (c *Controller) clustersWith(ctx context.Context, caller identity.Caller, list v1.ForwardRoute, what, name string) ([]string, error) {
+	targets, _, err := c.clustersOf(caller, "")
+	switch {
+	case err != nil:
+		return nil, err
+	case len(targets) == 0, len(targets) == 1 && targets[0].Cluster == c.cfg.DefaultCluster:
+		return nil, nil // no other can be meant
+	}
+	entries, refusals := entriesOn[entry](ctx, c, caller, targets, list, func(e *entry, id string) { e.cluster = id })
+	var out, unknown []string
+	for _, e := range entries {
+		if cmp.Or(e.Bucket, e.Volume) == name {
+			out = append(out, e.cluster)
+		}
+	}
+	for _, r := range refusals {
+		if !r.closed() {
+			unknown = append(unknown, missingBecause(r.cluster, r.err))
+		}
+	}
+	out = slices.Compact(out)
+	if len(unknown) > 0 && len(out) < 2 {
+		return nil, &fault.Error{
+			Code: fault.CodeUnavailable, RetryAfter: 5 * time.Second,
+			Message: fmt.Sprintf("nothing was changed: it is not known whether %s %.100q is on a cluster that has not answered; say which is meant with ?cluster_id=: %s", what, name, strings.Join(unknown, "; ")),
+		}
+	}
+	return out, nil
 }
 
 func forwardFor(caller identity.Caller, in ForwardRequest) relay.Forwarded {
@@ -182,6 +261,35 @@ func sumOf[T any](ctx context.Context, c *Controller, caller identity.Caller, na
 	if err != nil {
 		return nil, nil, err
 	}
+	out, refusals := entriesOn(ctx, c, caller, targets, route, mark)
+	for _, r := range refusals {
+		missing = append(missing, missingBecause(r.cluster, r.err))
+	}
+	if len(targets) > 0 && len(refusals) == len(targets) {
+		return nil, nil, noneAnswered(refusals, missing)
+	}
+	return out, missing, nil
+}
+
+// refusal is why a cluster has no part in a list.
+type refusal struct {
+	cluster string
+	err     error
+}
+
+// errNoList is the cause when an OSCAR does not have a list, as one without volumes.
+var errNoList = errors.New("its OSCAR does not have this")
+
+// closed says that nothing on the list can be the caller's: the OSCAR does not have it, or the
+// cluster's syncer lets nothing of him through, and so no deletion either.
+func (r refusal) closed() bool {
+	e, ok := errors.AsType[*relay.Error](r.err)
+	return ok && e.Word == v1.RelayNotAllowed || errors.Is(r.err, errNoList)
+}
+
+// entriesOn are the entries of a list on clusters, in the order of their names, and the refusals of
+// those that have no part in it.
+func entriesOn[T any](ctx context.Context, c *Controller, caller identity.Caller, targets []target, route v1.ForwardRoute, mark func(*T, string)) ([]T, []refusal) {
 	request := forwardFor(caller, ForwardRequest{Route: route})
 	replies := everywhere(ctx, targets,
 		func(ctx context.Context, t target) (*http.Response, error) {
@@ -190,12 +298,11 @@ func sumOf[T any](ctx context.Context, c *Controller, caller identity.Caller, na
 		func(reply) bool { return false })
 	slices.SortFunc(replies, func(a, b reply) int { return strings.Compare(a.Cluster, b.Cluster) })
 	out := []T{}
-	var refusals []error
+	var refusals []refusal
 	for _, r := range replies {
 		list, err := entriesOf[T](caller, route, r)
 		if err != nil {
-			refusals = append(refusals, err)
-			missing = append(missing, missingBecause(r.Cluster, err))
+			refusals = append(refusals, refusal{r.Cluster, err})
 			continue
 		}
 		for i := range list {
@@ -203,10 +310,7 @@ func sumOf[T any](ctx context.Context, c *Controller, caller identity.Caller, na
 		}
 		out = append(out, list...)
 	}
-	if len(replies) > 0 && len(refusals) == len(replies) {
-		return nil, nil, noneAnswered(refusals, missing)
-	}
-	return out, missing, nil
+	return out, refusals
 }
 
 // wholly reads the body of an answer while the time of its cluster runs: one that sends it slowly
@@ -272,19 +376,19 @@ func entriesOf[T any](caller identity.Caller, route v1.ForwardRoute, r reply) ([
 	if err != nil {
 		return nil, err
 	}
-	fail := func(text string) ([]T, error) {
-		return nil, &fault.Error{Code: fault.CodeUnavailable, Message: fmt.Sprintf("cluster %s: %s", r.Cluster, text)}
+	fail := func(cause error) ([]T, error) {
+		return nil, &fault.Error{Code: fault.CodeUnavailable, Message: fmt.Sprintf("cluster %s: %s", r.Cluster, cause), Cause: cause}
 	}
 	switch answer.Status {
 	case http.StatusOK:
 	case http.StatusNotFound:
-		return fail("its OSCAR does not have this")
+		return fail(errNoList)
 	default:
-		return fail(fmt.Sprintf("its OSCAR answers with status %d", answer.Status))
+		return fail(fmt.Errorf("its OSCAR answers with status %d", answer.Status))
 	}
 	var list []T // null when there are none
 	if json.Unmarshal(answer.Body, &list) != nil {
-		return fail("its answer is not what OSCAR v4.1 sends")
+		return fail(errors.New("its answer is not what OSCAR v4.1 sends"))
 	}
 	return list, nil
 }
@@ -300,11 +404,11 @@ func missingBecause(cluster string, err error) string {
 
 // noneAnswered refuses a list of which no cluster has answered its part: with their code where they
 // agree, or else as unavailable.
-func noneAnswered(refusals []error, missing []string) *fault.Error {
+func noneAnswered(refusals []refusal, missing []string) *fault.Error {
 	out := &fault.Error{Code: fault.CodeUnavailable, Message: "no cluster has answered: " + strings.Join(missing, "; ")}
-	first, ok := errors.AsType[*fault.Error](refusals[0])
-	if ok && !slices.ContainsFunc(refusals, func(err error) bool {
-		e, ok := errors.AsType[*fault.Error](err)
+	first, ok := errors.AsType[*fault.Error](refusals[0].err)
+	if ok && !slices.ContainsFunc(refusals, func(r refusal) bool {
+		e, ok := errors.AsType[*fault.Error](r.err)
 		return !ok || e.Code != first.Code
 	}) {
 		out.Code = first.Code

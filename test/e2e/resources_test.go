@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -139,6 +140,12 @@ func TestWhatAUserHasAtTheOSCARs(t *testing.T) {
 			}
 		})
 
+		step(t, "nor for a deletion without a cluster", func(t *testing.T) {
+			if status, _, text := w.Do(http.MethodDelete, "/system/buckets/herbucket", ""); status != 403 || !strings.Contains(text, "--relay-admin") {
+				t.Errorf("%d %s", status, text)
+			}
+		})
+
 		step(t, "a cluster that lets her not in, and one of other groups", func(t *testing.T) {
 			w.Cluster(b).Sim.Deny(ann, true)
 			if status, missing, list := buckets(hers, ""); status != 200 || missing != b+": the OSCAR of cluster "+b+" does not let you in" || on(list, "herbucket") != a {
@@ -188,16 +195,149 @@ func TestWhatAUserHasAtTheOSCARs(t *testing.T) {
 	})
 }
 
+// OSCAR's clients name no cluster when they delete a bucket or a volume of a list, or change a bucket: it is
+// the one that was shown, or none.
+func TestADeletionTakesNoBucketOfAnotherCluster(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := withUsers(t, func(o *world.Options) {
+			o.Sim = func(s *oscarsim.Config) { s.NoVolumes = s.ClusterID == c }
+		})
+		w.AddUser(ann)
+		w.AwaitStreams(w.CP)
+		hers := "Bearer " + w.Token(ann, nil)
+		if err := createAs(w, w.Token(ann, nil), usersBody(), client.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		bucket := func(cluster, name string) {
+			w.Cluster(cluster).Sim.PutBucket(name, "in/object")
+			w.Cluster(cluster).Sim.TagBucket(name, map[string]string{"owner": ann})
+		}
+		volume := func(cluster, name string) {
+			t.Helper()
+			if status, _, text := w.Raw(http.MethodPost, "/system/volumes?cluster_id="+cluster, `{"name":"`+name+`","size":"1Gi"}`, hers); status != 201 {
+				t.Fatalf("%d %s", status, text)
+			}
+		}
+		type request struct{ method, path, body string }
+		deletion := func(kind, name string) request {
+			return request{http.MethodDelete, "/system/" + kind + "/" + name, ""}
+		}
+		change := func(name string) request {
+			return request{http.MethodPut, "/system/buckets", `{"bucket_name":"` + name + `","visibility":"public"}`}
+		}
+		answers := func(r request, status int, cluster, says string) {
+			t.Helper()
+			got, header, text := w.Raw(r.method, r.path, r.body, hers)
+			if got != status || header.Get("Oscarfed-Cluster") != cluster || !strings.Contains(text, says) {
+				t.Errorf("%v: %d of %q: %s", r, got, header.Get("Oscarfed-Cluster"), text)
+			}
+		}
+		has := func(kind, name string, clusters ...string) {
+			t.Helper()
+			for _, id := range []string{a, b, c} {
+				_, _, text := w.Raw(http.MethodGet, "/system/"+kind+"?cluster_id="+id, "", hers)
+				var list []struct {
+					Bucket  string `json:"bucket_name"`
+					Name    string `json:"name"`
+					Cluster string `json:"cluster_id"`
+				}
+				if err := json.Unmarshal([]byte(text), &list); err != nil {
+					t.Fatalf("%s: %v", text, err)
+				}
+				var found bool
+				for _, e := range list {
+					found = found || e.Bucket+e.Name == name && e.Cluster == id
+				}
+				if found != slices.Contains(clusters, id) {
+					t.Errorf("%s has %s: %v", id, name, found)
+				}
+			}
+		}
+		for _, id := range []string{a, b} {
+			bucket(id, "twin")
+			volume(id, "twins")
+		}
+
+		step(t, "several clusters have it", func(t *testing.T) {
+			answers(deletion("buckets", "twin"), 409, "", `bucket "twin" is on several clusters; say which with ?cluster_id=`+"\n"+a+"\n"+b)
+			answers(change("twin"), 409, "", "\n"+a+"\n"+b)
+			answers(deletion("volumes", "twins"), 409, "", `volume "twins" is on several clusters; say which with ?cluster_id=`+"\n"+a+"\n"+b)
+			has("buckets", "twin", a, b)
+			has("volumes", "twins", a, b)
+		})
+
+		step(t, "a cluster that does not answer may have it", func(t *testing.T) {
+			for _, op := range []oscarsim.Op{oscarsim.OpBuckets, oscarsim.OpVolumes} {
+				if err := w.Cluster(b).Sim.SetFault(oscarsim.Fault{Op: op, Fault: oscarsim.FaultCrash}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, r := range []request{deletion("buckets", "twin"), change("twin"), deletion("buckets", "none"), deletion("volumes", "twins")} {
+				answers(r, 503, "", "?cluster_id=: "+b+": ")
+			}
+			bucket(c, "twin")
+			answers(deletion("buckets", "twin"), 409, "", "\n"+a+"\n"+c)
+			answers(deletion("buckets", "twin?cluster_id="+c), 204, c, "")
+			w.Cluster(b).Sim.ClearFaults()
+			w.Cluster(b).Sim.Deny(ann, true)
+			answers(deletion("buckets", "twin"), 503, "", b+": the OSCAR of cluster "+b+" does not let you in")
+			w.Cluster(b).Sim.Deny(ann, false)
+			has("buckets", "twin", a, b)
+			has("volumes", "twins", a, b)
+		})
+
+		step(t, "one cluster has it", func(t *testing.T) {
+			bucket(b, "single")
+			answers(change("single"), 204, b, "")
+			answers(deletion("buckets", "single"), 204, b, "")
+			answers(deletion("buckets", "twin?cluster_id="+a), 204, a, "")
+			answers(deletion("volumes", "twins?cluster_id="+a), 204, a, "")
+			has("buckets", "twin", b)
+			answers(deletion("buckets", "twin"), 204, b, "")
+			answers(deletion("volumes", "twins"), 204, b, "")
+			has("buckets", "twin")
+			has("volumes", "twins")
+		})
+
+		step(t, "nobody has it", func(t *testing.T) {
+			answers(deletion("buckets", "twin"), 404, a, "")
+			answers(change("twin"), 500, a, "")
+		})
+
+		step(t, "a cluster that is closed to her has none of hers", func(t *testing.T) {
+			bucket(b, "single")
+			spec := v1.ClusterSpec{ClusterID: c, Endpoint: w.Cluster(c).URL, AllowedGroups: []string{"elsewhere"}}
+			world.Must(w.Client.UpdateCluster(t.Context(), spec))(t)
+			answers(deletion("buckets", "single"), 204, b, "")
+		})
+	})
+}
+
 // With --relay-admin the administrator has at the OSCAR what its own administrator has.
 func TestTheAdministratorsRightsAreLent(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
-		w := newWorld(t, func(o *world.Options) { o.Stream = func(c *relay.Config) { c.Limits.Admin = true } })
+		lends := true
+		w := newWorld(t, func(o *world.Options) { o.Stream = func(c *relay.Config) { c.Limits.Admin = lends } })
 		w.AwaitStreams(w.CP)
 		if status, _, text := w.Do(http.MethodPost, "/system/buckets?cluster_id="+b, `{"bucket_name":"theadmins"}`); status != 201 {
 			t.Fatalf("%d %s", status, text)
 		}
 		if status, _, text := w.Do(http.MethodGet, "/system/buckets?cluster_id="+b, ""); status != 200 || !strings.Contains(text, `{"bucket_name":"theadmins",`) {
 			t.Errorf("%d %s", status, text)
+		}
+		// A cluster that does not lend them holds up no deletion.
+		if _, err := create(w, body); err != nil {
+			t.Fatal(err)
+		}
+		lends = false
+		w.Cluster(c).Stop()
+		w.Cluster(c).Start()
+		w.Eventually("c lends nothing", func() bool {
+			_, header, _ := w.Do(http.MethodGet, "/system/buckets", "")
+			return strings.Contains(header.Get("Oscarfed-Missing"), "--relay-admin")
+		})
+		if status, header, text := w.Do(http.MethodDelete, "/system/buckets/theadmins", ""); status != 204 || header.Get("Oscarfed-Cluster") != b {
+			t.Errorf("%d of %q: %s", status, header.Get("Oscarfed-Cluster"), text)
 		}
 	})
 }
