@@ -68,6 +68,29 @@ func TestWhatHasHappenedIsTold(t *testing.T) {
 	})
 }
 
+// TestEventsKeepWhatWasPrivate: what happened while a federation was private is not shown once it is public.
+func TestEventsKeepWhatWasPrivate(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.mustCreate()
+		eve, of := identity.Caller{Subject: "eve"}, events.Query{Kinds: []string{v1.AboutFederation}}
+		w.visibleTo("public")
+		before, _ := w.happened(eve, of)
+		if slices.Contains(before, "CreationBegun") || slices.Contains(before, "Created") {
+			t.Errorf("what was private is shown: %v", before)
+		}
+		if _, err := w.Federations.Pause(t.Context(), admin, "grayifyr0", "", "", true); err != nil {
+			t.Fatal(err)
+		}
+		if after, _ := w.happened(eve, of); !slices.Contains(after, "Paused") {
+			t.Errorf("what is public is not shown: %v", after)
+		}
+		if all, _ := w.happened(admin, of); !slices.Contains(all, "CreationBegun") {
+			t.Errorf("the owner sees %v", all)
+		}
+	})
+}
+
 // TestEventsAndJobsAreWatched: one that begins anew is told the last ones, and one that resumes is
 // told what came after its bookmark, once.
 func TestEventsAndJobsAreWatched(t *testing.T) {

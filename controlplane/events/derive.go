@@ -58,6 +58,9 @@ func (d *derivation) tell(h happened) {
 	h.Revision, h.At = d.v.Revision, v1.Time{Time: d.now}
 	h.Message, h.private = view.Shorten(h.Message, maxMessage), view.Shorten(h.private, maxMessage)
 	h.Severity = cmp.Or(h.Severity, v1.SeverityInfo)
+	if f := d.v.Federations.Get(h.Federation).Rec; f != nil {
+		h.visibility, h.allowed = f.Visibility, f.AllowedUsers
+	}
 	d.out = append(d.out, &h)
 }
 

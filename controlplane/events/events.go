@@ -177,13 +177,13 @@ func (c *Controller) read(fn func(*view.View, *log)) {
 }
 
 // sees says whether a caller may see an event: everybody sees clusters and the system; of a
-// federation and its jobs its readers do, and the sender of a job.
+// federation and its jobs its readers do, who were so when it happened, and the sender of a job.
 func sees(v *view.View, caller identity.Caller, h *happened) bool {
 	if h.Federation == "" || caller.MayChange(h.Owner) || h.sender != "" && h.sender == caller.Subject {
 		return true
 	}
 	f := v.Federations.Get(h.Federation).Rec
-	return f != nil && caller.MayRead(f.Owner, f.Visibility, f.AllowedUsers)
+	return f != nil && caller.MayRead(f.Owner, f.Visibility, f.AllowedUsers) && caller.MayRead(h.Owner, h.visibility, h.allowed)
 }
 
 func (h *happened) shownTo(caller identity.Caller) v1.SystemEvent {

@@ -27,6 +27,9 @@ type happened struct {
 	sender string
 	// private is a sentence for the administrator alone.
 	private string
+	// visibility and allowed were those of its federation.
+	visibility string
+	allowed    []string
 }
 
 func (h *happened) size() int {
