@@ -21,6 +21,19 @@ type vault struct {
 	token.Memory
 	mu       sync.Mutex
 	deleting func(really func() error) error
+	// getting fails the reads that come next.
+	getting []error
+}
+
+func (v *vault) Get(ctx context.Context, owner, federation string) (*token.Stored, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.getting) > 0 {
+		err := v.getting[0]
+		v.getting = v.getting[1:]
+		return nil, err
+	}
+	return v.Memory.Get(ctx, owner, federation)
 }
 
 func (v *vault) Delete(ctx context.Context, owner, federation string, version int64) error {
@@ -51,6 +64,94 @@ func (r *rig) holding() *record.Holding {
 	}
 	return h
 }
+
+// hold gives the cluster a refresh token, and waits until it is stored.
+func (r *rig) hold(p *replica, serial int64, refresh string) *record.Hold {
+	r.t.Helper()
+	sealed, err := seal.Seal(seal.Header{Purpose: "refresh_token", Cluster: clusterID, UID: "fed", Generation: serial}, []byte(refresh), r.identity.Recipient())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	order := &record.Hold{V: 1, Order: record.HoldKeep, Serial: serial, Owner: p.owner, GivenAt: record.At(time.Now()), Refresh: sealed}
+	r.put(record.HoldKey(clusterID, "fed"), order)
+	r.eventually("it is stored", func() bool {
+		h := r.holding()
+		return h != nil && h.Serial == serial && h.State == record.HoldStored
+	})
+	return order
+}
+
+// A readmission deletes the report of a token that has left the store, and a report may be damaged:
+// a token that is kept was said to be lost.
+func TestATokenThatIsKeptIsReportedAsLost(t *testing.T) {
+	for name, c := range map[string]struct {
+		report func(r *rig)
+		kept   int64 // the serial of what the vault has; 0 for nothing
+		fails  []error
+		want   record.HoldState
+	}{
+		"the report is deleted": {report: (*rig).unreport, kept: 7, want: record.HoldStored},
+		"the report is damaged": {report: func(r *rig) {
+			if _, err := r.store.Update(r.t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+				tx.PutBytes(record.HoldingKey(clusterID, "fed"), []byte("{"))
+				return nil
+			}}); err != nil {
+				r.t.Fatal(err)
+			}
+		}, kept: 7, want: record.HoldStored},
+		"a later one is kept":         {report: (*rig).unreport, kept: 8, want: record.HoldStored},
+		"the vault is away at first":  {report: (*rig).unreport, kept: 7, fails: []error{errors.New("the API server is away")}, want: record.HoldStored},
+		"only an earlier one is kept": {report: (*rig).unreport, kept: 6, want: record.HoldLost},
+		"none is kept":                {report: (*rig).unreport, want: record.HoldLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				r := newRig(t, oscarsim.Config{})
+				iss, place := newIssuer(t, r.net), &vault{}
+				r.start(func(c *syncer.Config) {
+					c.Vault, c.Issuers = place, []token.Issuer{{URL: iss.URL, ClientID: "oscarfed"}}
+				})
+				p := newReplica("grayify")
+				r.makeReady(p)
+				order := r.hold(p, 7, iss.RefreshToken("cluster_admin"))
+				order.Refresh = "" // it was reported as stored
+				r.put(record.HoldKey(clusterID, "fed"), order)
+				if c.kept != 7 {
+					if err := place.Memory.Delete(t.Context(), p.owner, "fed", 0); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if c.kept != 7 && c.kept != 0 {
+					if err := place.Put(t.Context(), p.owner, "fed", &token.Stored{Version: 1, Serial: c.kept, Refresh: "another"}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				place.mu.Lock()
+				place.getting = c.fails
+				place.mu.Unlock()
+				c.report(r)
+				var said record.HoldState
+				r.eventually("it is reported again", func() bool {
+					kv, err := r.store.Get(r.t.Context(), record.HoldingKey(clusterID, "fed"))
+					if err != nil {
+						return false
+					}
+					h, err := store.Decode[record.Holding](kv)
+					if err != nil {
+						return false
+					}
+					said = h.State
+					return true
+				})
+				if said != c.want {
+					t.Errorf("reported as %s, want %s", said, c.want)
+				}
+			})
+		})
+	}
+}
+
+func (r *rig) unreport() { r.remove(record.HoldingKey(clusterID, "fed")) }
 
 // A token was revoked and deleted, and the report of it was not written, or the order
 // was carried out once more before it was heard of: "no token was there, not revoked"
@@ -91,13 +192,7 @@ func TestARevokedTokenIsReportedAsNotRevoked(t *testing.T) {
 				p := newReplica("grayify")
 				r.makeReady(p)
 				refresh := iss.RefreshToken("cluster_admin")
-				sealed, err := seal.Seal(seal.Header{Purpose: "refresh_token", Cluster: clusterID, UID: "fed", Generation: 7}, []byte(refresh), r.identity.Recipient())
-				if err != nil {
-					t.Fatal(err)
-				}
-				order := &record.Hold{V: 1, Order: record.HoldKeep, Serial: 7, Owner: p.owner, GivenAt: record.At(time.Now()), Refresh: sealed}
-				r.put(record.HoldKey(clusterID, "fed"), order)
-				r.eventually("it is stored", func() bool { h := r.holding(); return h != nil && h.State == record.HoldStored })
+				order := r.hold(p, 7, refresh)
 
 				end := order.Ended(record.HoldRevoke, time.Now())
 				r.put(record.HoldKey(clusterID, "fed"), end)

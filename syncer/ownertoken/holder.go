@@ -161,7 +161,7 @@ func (t *Tokens) applies(view *store.MirrorView, federation string) bool {
 // takeToken stores the token of an order, and reports that: then it leaves the store.
 func (t *Tokens) takeToken(ctx context.Context, h *heldToken) error {
 	if h.order.Refresh == "" {
-		return t.reportHolding(ctx, h, lostToken("the sealed refresh token is not in the store any more, and this cluster has not stored it; give it again"))
+		return t.findToken(ctx, h)
 	}
 	plain, err := t.session.Identity.Open(h.order.Refresh, seal.Header{
 		Purpose: purposeRefreshToken, Cluster: t.session.ID, UID: h.federation, Generation: h.order.Serial,
@@ -178,6 +178,19 @@ func (t *Tokens) takeToken(ctx context.Context, h *heldToken) error {
 		return t.reportHolding(ctx, h, lostToken("the syncer of this cluster has no Kubernetes, so it has no place for refresh tokens"))
 	case err != nil:
 		return fmt.Errorf("store a refresh token: %w", errors.Join(err, t.reportWaiting(ctx, h, err)))
+	}
+	return t.reportHolding(ctx, h, record.Holding{State: record.HoldStored})
+}
+
+// findToken reports on a token that has left the store. It left when it was reported as stored: a
+// readmission of the cluster deletes that report, but not the token.
+func (t *Tokens) findToken(ctx context.Context, h *heldToken) error {
+	keeps, err := t.keeper.Keeps(ctx, h.of(), h.order.Serial)
+	switch {
+	case err != nil:
+		return fmt.Errorf("look for a refresh token: %w", errors.Join(err, t.reportWaiting(ctx, h, err)))
+	case !keeps:
+		return t.reportHolding(ctx, h, lostToken("the sealed refresh token is not in the store any more, and this cluster has not stored it; give it again"))
 	}
 	return t.reportHolding(ctx, h, record.Holding{State: record.HoldStored})
 }

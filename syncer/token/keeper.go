@@ -283,6 +283,17 @@ func (k *Keeper) Hold(ctx context.Context, of Key, g Given) error {
 	return err
 }
 
+// Keeps says whether a token of a serial, or of a later one, is there.
+func (k *Keeper) Keeps(ctx context.Context, of Key, serial int64) (bool, error) {
+	return exclusively(ctx, k, of, func(ctx context.Context) (bool, error) {
+		kept, err := k.get(ctx, of)
+		if errors.Is(err, ErrNone) {
+			return false, nil
+		}
+		return err == nil && kept.Serial >= serial, err
+	})
+}
+
 func (k *Keeper) get(ctx context.Context, of Key) (*Stored, error) {
 	ctx, cancel := context.WithTimeout(ctx, vaultTimeout)
 	defer cancel()
