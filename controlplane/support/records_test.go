@@ -10,20 +10,62 @@ import (
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/store/storetest"
 )
 
 func TestWhatIsEntrustedIsLeftOutWhereverItIs(t *testing.T) {
 	got := without(map[string]any{
-		"phase": "ready", "Script": "x", "refresh_token": "x", "oidcTokens": []any{"x"}, "sealed": map[string]any{"a": "x"},
+		"phase": "ready", "Script": "x", "refresh_token": "x", "refresh": "x", "access": "x", "oidcTokens": []any{"x"}, "sealed": map[string]any{"a": "x"},
 		"list": []any{map[string]any{"password": "x", "n": 1}}, "message": strings.Repeat("y", longText+1),
 	})
 	want := map[string]any{
-		"phase": "ready", "Script": "left out", "refresh_token": "left out", "oidcTokens": "left out", "sealed": "left out",
+		"phase": "ready", "Script": "left out", "refresh_token": "left out", "refresh": "left out", "access": "left out", "oidcTokens": "left out", "sealed": "left out",
 		"list": []any{map[string]any{"password": "left out", "n": 1}}, "message": "left out: 1001 bytes",
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%v", got)
+	}
+}
+
+// Sealed tokens stand in fields whose names say nothing of it, and a short one is no long text.
+func TestASupportBundleHasASealedToken(t *testing.T) {
+	st := storetest.New(t)
+	who, err := seal.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := seal.Seal(seal.Header{Purpose: "refresh_token", Cluster: "c", UID: "f"}, []byte("short"), who.Recipient())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(sealed) > longText {
+		t.Fatalf("%d bytes are left out anyway", len(sealed))
+	}
+	if _, err := st.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+		tx.Put(record.HoldKey("c", "f"), record.Hold{V: 1, Order: record.HoldKeep, Serial: 1, Refresh: sealed})
+		tx.Put(record.GrantKey("c", "f"), record.Grant{V: 1, Nonce: "n", Access: sealed})
+		// By their form alone: fields that later versions have, and messages that quote one.
+		tx.Put(record.WantKey("c", "f"), map[string]any{"v": 1, "later": []string{sealed}, "message": "it was " + sealed})
+		return nil
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	r := &records{store: st, given: map[record.Kind]int{}, omitted: map[record.Kind]int{}, add: func(_ string, data []byte) error {
+		text.Write(data)
+		return nil
+	}}
+	if err := r.write(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if seal.HasEnvelope(text.String()) {
+		t.Errorf("it has one: %s", text.String())
+	}
+	for _, want := range []string{`"order":"keep"`, `"refresh":"left out"`, `"nonce":"n"`, `"access":"left out"`, `"later":["left out"],"message":"left out"`} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("there is no %s in %s", want, text.String())
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"filippo.io/age"
@@ -60,6 +61,12 @@ type wireHeader struct {
 }
 
 const version = 1
+
+// envelopeBegins is how each envelope begins: "age-encryption.org/v1" in base64.
+const envelopeBegins = "YWdlLWVuY3J5cHRpb24ub3JnL3Yx"
+
+// HasEnvelope says whether a text is, or quotes, an envelope as Seal makes them.
+func HasEnvelope(text string) bool { return strings.Contains(text, envelopeBegins) }
 
 // Seal encrypts a payload with its header to all recipients, and returns the age envelope in
 // base64. A caller that seals often to the same ones uses a Sealer.

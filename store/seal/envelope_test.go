@@ -32,6 +32,9 @@ func TestSealAndOpen(t *testing.T) {
 	} else if bytes.Contains(raw, []byte(secret)) || bytes.Contains(raw, []byte(header.Purpose)) {
 		t.Error("the envelope is readable")
 	}
+	if !seal.HasEnvelope(sealed) || !seal.HasEnvelope(`it is "`+sealed+`"`) || seal.HasEnvelope(one.Recipient()) {
+		t.Error("an envelope is not told from other texts")
+	}
 	for _, id := range []*seal.Identity{one, two} {
 		if got, err := id.Open(sealed, header, now); err != nil || string(got) != secret {
 			t.Errorf("opened %q, error %v", got, err)
