@@ -3,6 +3,7 @@ package syncer_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +13,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/syncer/kube"
+	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 	"github.com/oscarfed/oscarfed/syncer/token"
 	"github.com/oscarfed/oscarfed/test/await"
 )
@@ -117,7 +120,7 @@ func TestATokenThatIsKeptIsReportedAsLost(t *testing.T) {
 				order.Refresh = "" // it was reported as stored
 				r.put(record.HoldKey(clusterID, "fed"), order)
 				if c.kept != 7 {
-					if err := place.Memory.Delete(t.Context(), p.owner, "fed", 0); err != nil {
+					if err := place.Memory.Delete(t.Context(), p.owner, "fed", 1); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -206,4 +209,63 @@ func TestARevokedTokenIsReportedAsNotRevoked(t *testing.T) {
 			})
 		})
 	}
+}
+
+// damaged is a place in Kubernetes where what is kept is no token.
+type damaged struct {
+	kube.Absent
+	mu   sync.Mutex
+	kept *kube.Token // nil while it is damaged
+	gone bool
+}
+
+func (d *damaged) Token(context.Context, string, string) (*kube.Token, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.gone:
+		return nil, kube.ErrNoToken
+	case d.kept == nil:
+		return nil, kube.ErrTokenDamaged
+	}
+	return d.kept, nil
+}
+
+func (d *damaged) PutToken(_ context.Context, _, _ string, t kube.Token) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.kept = &t
+	return nil
+}
+
+func (d *damaged) DeleteToken(context.Context, string, string, int64) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.gone = true
+	return nil
+}
+
+// What was kept had been damaged by hand: the one that its owner gave instead was never stored, and
+// a deletion waited for ever.
+func TestADamagedTokenKeepsTheNextOneOut(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		iss, place := newIssuer(t, r.net), &damaged{}
+		r.start(func(c *syncer.Config) {
+			c.Vault, c.Issuers = ownertoken.NewKubeVault(place, time.Now), []token.Issuer{{URL: iss.URL, ClientID: "oscarfed"}}
+		})
+		p := newReplica("grayify")
+		r.makeReady(p)
+		order := r.hold(p, 7, iss.RefreshToken("cluster_admin"))
+
+		place.mu.Lock()
+		place.kept = nil
+		place.mu.Unlock()
+		end := order.Ended(record.HoldRevoke, time.Now())
+		r.put(record.HoldKey(clusterID, "fed"), end)
+		r.eventually("it is deleted", func() bool { h := r.holding(); return h.Serial == end.Serial && h.State == record.HoldEnded })
+		if h := r.holding(); h.Revoked || !strings.Contains(h.Unrevoked, "could not be read") || !place.gone {
+			t.Errorf("reported %+v; deleted: %t", h, place.gone)
+		}
+	})
 }

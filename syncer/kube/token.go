@@ -36,6 +36,10 @@ var (
 	// ErrTokenChanged says that another token is kept than the one that was to be
 	// replaced or deleted: read it again, and never use the earlier one.
 	ErrTokenChanged = errors.New("the kept refresh token was replaced meanwhile")
+	// ErrTokenDamaged says that what is kept for a federation is no token: it was changed by hand.
+	ErrTokenDamaged = errors.New("what is kept as the refresh token cannot be read; give a new token")
+	// ErrTokenNewer says that a later version of the syncer has kept it, in a form of its own.
+	ErrTokenNewer = errors.New("the refresh token was kept by a newer version of the syncer; give a new token, or upgrade")
 	// ErrNoNamespace says that the owner has no namespace yet: OSCAR makes it when he
 	// first comes.
 	ErrNoNamespace = errors.New("the owner has no namespace on this cluster yet")
@@ -74,14 +78,14 @@ func (t Token) same(o Token) bool {
 // put in the place of the one with the serial before, or not at all.
 type TokenStore interface {
 	// Token reads what is kept for a federation of an owner: ErrNoToken when there is
-	// none.
+	// none, ErrTokenDamaged or ErrTokenNewer when it cannot be read.
 	Token(ctx context.Context, owner, federation string) (*Token, error)
-	// PutToken keeps a token in the place of the one whose serial is one less; one
-	// with serial 1 where there is none. Otherwise: ErrTokenChanged. The same put
+	// PutToken keeps a token in the place of the one whose serial is one less; one with serial 1
+	// where there is none, or one that cannot be read. Otherwise: ErrTokenChanged. The same put
 	// again succeeds. After any other error it may have been done: put it again.
 	PutToken(ctx context.Context, owner, federation string, token Token) error
-	// DeleteToken forgets the token with a serial, or, with serial 0, whichever is
-	// kept. It may be absent.
+	// DeleteToken forgets the token with a serial, or, with serial 0, one that is damaged.
+	// It may be absent.
 	DeleteToken(ctx context.Context, owner, federation string, serial int64) error
 }
 
@@ -138,7 +142,7 @@ func (c *Client) PutToken(ctx context.Context, owner, federation string, token T
 	return c.changeTokens(ctx, owner, func(kept map[string][]byte) (bool, error) {
 		before, err := tokenIn(kept, federation)
 		switch {
-		case errors.Is(err, ErrNoToken):
+		case errors.Is(err, ErrNoToken), unreadable(err) && token.Serial == 1:
 			before = &Token{}
 		case err != nil:
 			return false, err
@@ -156,21 +160,24 @@ func (c *Client) PutToken(ctx context.Context, owner, federation string, token T
 // DeleteToken implements TokenStore.
 func (c *Client) DeleteToken(ctx context.Context, owner, federation string, serial int64) error {
 	return c.changeTokens(ctx, owner, func(kept map[string][]byte) (bool, error) {
-		if _, ok := kept[federation]; !ok {
+		before, err := tokenIn(kept, federation)
+		switch {
+		case errors.Is(err, ErrNoToken):
 			return false, nil
-		}
-		if serial != 0 {
-			before, err := tokenIn(kept, federation)
-			if err != nil {
-				return false, err
-			}
-			if before.Serial != serial {
-				return false, fmt.Errorf("%w: serial %d is kept, and %d was to be deleted", ErrTokenChanged, before.Serial, serial)
-			}
+		case errors.Is(err, ErrTokenDamaged) && serial == 0:
+		case err != nil:
+			return false, err
+		case before.Serial != serial:
+			return false, fmt.Errorf("%w: serial %d is kept, and %d was to be deleted", ErrTokenChanged, before.Serial, serial)
 		}
 		delete(kept, federation)
 		return true, nil
 	})
+}
+
+// unreadable says that something is kept, and that this version cannot read it.
+func unreadable(err error) bool {
+	return errors.Is(err, ErrTokenDamaged) || errors.Is(err, ErrTokenNewer)
 }
 
 // tokenIn reads the token of a federation: ErrNoToken when there is none.
@@ -180,9 +187,12 @@ func tokenIn(data map[string][]byte, federation string) (*Token, error) {
 		return nil, ErrNoToken
 	}
 	var k keptToken
-	if err := json.Unmarshal(raw, &k); err != nil || k.V != tokenVersion || k.Refresh == "" || k.Serial < 1 {
+	switch err := json.Unmarshal(raw, &k); {
+	case k.V > tokenVersion: // its fields may be other ones
+		return nil, fmt.Errorf("federation %s: %w", federation, ErrTokenNewer)
+	case err != nil || k.V != tokenVersion || k.Refresh == "" || k.Serial < 1:
 		// The error of the decoder may quote the token.
-		return nil, fmt.Errorf("what is kept as the refresh token of federation %s cannot be read; give a new token", federation)
+		return nil, fmt.Errorf("federation %s: %w", federation, ErrTokenDamaged)
 	}
 	return &Token{Refresh: k.Refresh, Issuer: k.Issuer, ClientID: k.ClientID, IssuedAt: k.IssuedAt, StoredAt: k.StoredAt, Serial: k.Serial,
 		Given: k.Given, RenewedAt: k.RenewedAt, BegunBy: k.BegunBy, BegunAt: k.BegunAt}, nil

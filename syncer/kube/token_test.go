@@ -83,7 +83,7 @@ func TestTokenIsKeptAndReplacedAndForgotten(t *testing.T) {
 	if _, err := client.Token(t.Context(), owner, "another"); err != nil {
 		t.Errorf("another federation's: %v", err)
 	}
-	if err := client.DeleteToken(t.Context(), owner, "another", 0); err != nil {
+	if err := client.DeleteToken(t.Context(), owner, "another", 1); err != nil {
 		t.Fatal(err)
 	}
 	if s := kept(t, owner); s != nil {
@@ -209,17 +209,49 @@ func TestABrokenTokenIsToldWithoutQuotingIt(t *testing.T) {
 	if _, err := shared.Cluster(t).Client().CoreV1().Secrets(kube.Namespace(kube.ServicesNamespace, owner)).Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	for federation := range s.Data {
+	for federation, want := range map[string]error{"f": kube.ErrTokenDamaged, "future": kube.ErrTokenNewer} {
 		_, err := client.Token(t.Context(), owner, federation)
-		if err == nil || errors.Is(err, kube.ErrNoToken) || strings.Contains(err.Error(), "precious") {
+		if !errors.Is(err, want) || strings.Contains(err.Error(), "precious") {
 			t.Errorf("%s: %v", federation, err)
 		}
-		if err := client.PutToken(t.Context(), owner, federation, token(1)); err == nil {
-			t.Errorf("%s was replaced unread", federation)
+		if err := client.PutToken(t.Context(), owner, federation, token(2)); !errors.Is(err, want) {
+			t.Errorf("%s was replaced by what its issuer gave for another: %v", federation, err)
 		}
-		if err := client.DeleteToken(t.Context(), owner, federation, 0); err != nil {
-			t.Errorf("%s cannot be forgotten: %v", federation, err)
+		if err := client.DeleteToken(t.Context(), owner, federation, 1); !errors.Is(err, want) {
+			t.Errorf("%s was taken for another: %v", federation, err)
 		}
+	}
+}
+
+// A token that cannot be read stood in the way of each that was given in its place.
+func TestATokenThatCannotBeReadCannotBeReplaced(t *testing.T) {
+	t.Parallel()
+	client, owner := open(t), owner(t, "unreadable@egi.eu")
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: kube.TokenSecret, Labels: map[string]string{"app.kubernetes.io/managed-by": "oscarfed-syncer"}},
+		Data: map[string][]byte{"f": []byte("damaged"), "gone": []byte("damaged"), "future": []byte(`{"v":2,"refresh_token":["other"],"serial":1}`), "kept": []byte(`{"v":2}`)}}
+	if _, err := shared.Cluster(t).Client().CoreV1().Secrets(kube.Namespace(kube.ServicesNamespace, owner)).Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, federation := range []string{"f", "future"} {
+		want := token(1)
+		if err := client.PutToken(t.Context(), owner, federation, want); err != nil {
+			t.Errorf("%s cannot be replaced: %v", federation, err)
+		}
+		if got, err := client.Token(t.Context(), owner, federation); err != nil || got.Refresh != want.Refresh {
+			t.Errorf("%s: %v, %v", federation, got, err)
+		}
+		if err := client.DeleteToken(t.Context(), owner, federation, 0); !errors.Is(err, kube.ErrTokenChanged) {
+			t.Errorf("%s was deleted as if it were still damaged: %v", federation, err)
+		}
+	}
+	if err := client.DeleteToken(t.Context(), owner, "gone", 0); err != nil {
+		t.Errorf("it cannot be forgotten: %v", err)
+	}
+	if _, err := client.Token(t.Context(), owner, "gone"); !errors.Is(err, kube.ErrNoToken) {
+		t.Errorf("after its deletion: %v", err)
+	}
+	if err := client.DeleteToken(t.Context(), owner, "kept", 0); !errors.Is(err, kube.ErrTokenNewer) {
+		t.Errorf("a newer version's: %v", err)
 	}
 }
 

@@ -50,6 +50,7 @@ func (v kubeVault) Delete(ctx context.Context, owner, federation string, version
 func vaultError(err error) error {
 	for said, means := range map[error]error{
 		kube.ErrNoToken: token.ErrNone, kube.ErrTokenChanged: token.ErrChanged, kube.ErrAbsent: token.ErrNoVault,
+		kube.ErrTokenDamaged: token.ErrDamaged, kube.ErrTokenNewer: token.ErrNewer,
 	} {
 		if errors.Is(err, said) {
 			return fmt.Errorf("%w: %w", means, err)

@@ -9,9 +9,10 @@ import (
 var ErrLater = errors.New("a refresh token is kept that was given after that order")
 
 // Forget deletes the token of a federation if it was given before an order of that serial. A
-// token that is not there is no error. After an error nothing was deleted, and the caller tries
-// again unless it is ErrLater. Access tokens that were given are valid until they expire; this
-// process gives no more of them.
+// token that is not there is no error. One that is damaged is deleted, whenever it was given; one of
+// a newer version stays. After an error nothing was deleted, and the caller tries again unless it is
+// ErrLater. Access tokens that were given are valid until they expire; this process gives no more of
+// them.
 func (k *Keeper) Forget(ctx context.Context, of Key, serial int64) error {
 	_, err := exclusively(ctx, k, of, func(ctx context.Context) (struct{}, error) {
 		kept, err := k.givenBefore(ctx, of, serial)
@@ -55,14 +56,16 @@ func (k *Keeper) Revoke(ctx context.Context, of Key, serial int64, note func(con
 	})
 }
 
-// givenBefore is the token that was given before an order of a serial; ErrNone also where
-// none could be stored.
+// givenBefore is the token that was given before an order of a serial, empty where it is damaged;
+// ErrNone also where none could be stored.
 func (k *Keeper) givenBefore(ctx context.Context, of Key, serial int64) (*Stored, error) {
 	kept, err := k.get(ctx, of)
 	switch {
 	case errors.Is(err, ErrNone), errors.Is(err, ErrNoVault):
 		k.forget(of)
 		return nil, ErrNone
+	case errors.Is(err, ErrDamaged):
+		return &Stored{}, nil
 	case err != nil:
 		return nil, err
 	case kept.Serial > serial:
@@ -81,6 +84,9 @@ func (k *Keeper) remove(ctx context.Context, of Key, kept *Stored) error {
 }
 
 func (k *Keeper) revoke(ctx context.Context, of Key, kept *Stored) (Revocation, error) {
+	if kept.Refresh == "" {
+		return Revocation{Message: "it could not be revoked, because it could not be read where it was kept: revoke it at the issuer by hand"}, nil
+	}
 	done, err := k.cfg.Report(ctx, Reading{Key: of, Serial: kept.Serial, Revoke: true})
 	if err != nil {
 		return Revocation{}, err

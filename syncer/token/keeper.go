@@ -250,14 +250,14 @@ func (k *Keeper) Lost(of Key, serial int64, message string) {
 	}
 }
 
-// Hold stores a token as its owner gave it. It does nothing when one of that serial,
-// or a later one, is there.
+// Hold stores a token as its owner gave it. It does nothing when one of that serial, or a later one,
+// is there. One that cannot be read is replaced: that is what its owner gave another one for.
 func (k *Keeper) Hold(ctx context.Context, of Key, g Given) error {
 	_, err := exclusively(ctx, k, of, func(ctx context.Context) (struct{}, error) {
 		for {
 			before, err := k.get(ctx, of)
 			switch {
-			case errors.Is(err, ErrNone):
+			case errors.Is(err, ErrNone), errors.Is(err, ErrDamaged), errors.Is(err, ErrNewer):
 				before = &Stored{}
 			case err != nil:
 				return struct{}{}, err

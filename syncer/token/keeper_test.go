@@ -42,11 +42,38 @@ type shaky struct {
 	mu sync.Mutex
 	// putFails is asked before each put; nil lets all through.
 	putFails func(k *token.Stored) error
+	// unreadable is why what is kept cannot be read, until it is replaced or deleted.
+	unreadable error
+}
+
+func (s *shaky) Get(ctx context.Context, owner, federation string) (*token.Stored, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unreadable != nil {
+		return nil, s.unreadable
+	}
+	return s.Memory.Get(ctx, owner, federation)
+}
+
+func (s *shaky) Delete(ctx context.Context, owner, federation string, version int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.unreadable == nil:
+		return s.Memory.Delete(ctx, owner, federation, version)
+	case version != 0 || errors.Is(s.unreadable, token.ErrNewer):
+		return s.unreadable
+	}
+	s.unreadable = nil
+	return nil
 }
 
 func (s *shaky) Put(ctx context.Context, owner, federation string, k *token.Stored) error {
 	s.mu.Lock()
 	fails := s.putFails
+	if k.Version == 1 {
+		s.unreadable = nil
+	}
 	s.mu.Unlock()
 	if fails != nil {
 		if err := fails(k); err != nil {
@@ -436,6 +463,50 @@ func TestDrop(t *testing.T) {
 			}
 			if _, err := drop(); c.revoke && !errors.Is(err, token.ErrNone) || !c.revoke && err != nil {
 				t.Errorf("a second time: %v", err)
+			}
+		})
+	}
+}
+
+// What was damaged, or is of a newer version, was told to be replaced, and could not be.
+func TestATokenThatCannotBeReadStandsInTheWay(t *testing.T) {
+	t.Parallel()
+	for name, why := range map[string]error{"damaged": token.ErrDamaged, "newer": token.ErrNewer} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			newer := errors.Is(why, token.ErrNewer)
+			b := newBench(t, rotating)
+			k := b.keeper("one")
+			b.vault.unreadable = why
+			if _, err := k.Access(t.Context(), of, 1); !errors.Is(err, why) {
+				t.Errorf("its use: %v", err)
+			}
+			if _, err := k.Keeps(t.Context(), of, 1); !errors.Is(err, why) {
+				t.Errorf("whether it is there: %v", err)
+			}
+			b.hold(k, 2)
+			if _, err := k.Access(t.Context(), of, 2); err != nil {
+				t.Errorf("what was given in its place: %v", err)
+			}
+
+			other := b.keeper("other")
+			b.vault.unreadable = why
+			if err := other.Forget(t.Context(), of, 3); newer != errors.Is(err, why) || !newer && err != nil {
+				t.Errorf("forgotten: %v", err)
+			}
+			b.vault.unreadable = why
+			var told token.Revocation
+			out, err := other.Revoke(t.Context(), of, 3, func(_ context.Context, r token.Revocation) error { told = r; return nil })
+			switch {
+			case newer:
+				if !errors.Is(err, why) || told != (token.Revocation{}) {
+					t.Errorf("revoked: %+v, %v", told, err)
+				}
+			case err != nil || out.Revoked || told != out || !strings.Contains(out.Message, "could not be read"):
+				t.Errorf("revoked: %+v, noted %+v, %v", out, told, err)
+			}
+			if newer != (b.vault.unreadable != nil) {
+				t.Errorf("left: %v", b.vault.unreadable)
 			}
 		})
 	}

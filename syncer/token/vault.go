@@ -14,6 +14,10 @@ var (
 	// ErrChanged says that another version is kept than the one that was to be
 	// replaced: read it again, and use nothing of what was read before.
 	ErrChanged = errors.New("the kept refresh token was changed meanwhile")
+	// ErrDamaged says that what is kept is no token any more, and ErrNewer that only a later
+	// version of the syncer can read it.
+	ErrDamaged = errors.New("the kept refresh token cannot be read")
+	ErrNewer   = errors.New("the kept refresh token is of a newer version")
 	// ErrNoVault says that there is no safe place for tokens: in files of a pod, anyone with access
 	// to the pod could read them.
 	ErrNoVault = errors.New("this syncer has no place to keep refresh tokens: it needs Kubernetes")
@@ -41,13 +45,14 @@ type Stored struct {
 // Vault stores refresh tokens: in a Secret of their owner's namespace. It is safe for concurrent
 // use, also by several processes.
 type Vault interface {
-	// Get reads the token of a federation of an owner; ErrNone when there is none.
+	// Get reads the token of a federation of an owner; ErrNone when there is none, ErrDamaged or
+	// ErrNewer when it cannot be read.
 	Get(ctx context.Context, owner, federation string) (*Stored, error)
-	// Put writes a token in the place of the one whose version is one less, the first
-	// where there is none; else ErrChanged. The same put again succeeds.
+	// Put writes a token in the place of the one whose version is one less, the first where there
+	// is none, or one that cannot be read; else ErrChanged. The same put again succeeds.
 	Put(ctx context.Context, owner, federation string, k *Stored) error
-	// Delete forgets the token with a version, or with 0 whichever there is. It may be
-	// absent.
+	// Delete forgets the token with a version, or with 0 one that is damaged; else ErrChanged.
+	// It may be absent.
 	Delete(ctx context.Context, owner, federation string, version int64) error
 }
 
@@ -93,7 +98,7 @@ func (m *Memory) Delete(_ context.Context, owner, federation string, version int
 	defer m.mu.Unlock()
 	at := [2]string{owner, federation}
 	before, ok := m.kept[at]
-	if ok && version != 0 && before.Version != version {
+	if ok && before.Version != version {
 		return ErrChanged
 	}
 	delete(m.kept, at)
