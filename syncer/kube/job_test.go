@@ -292,13 +292,13 @@ func TestASyncerChangesNoPodButToHoldIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	image := func(namespace, pod, image string) error {
+	image := func(namespace, pod, image string, dry ...string) error {
 		_, err := theirs.CoreV1().Pods(namespace).Patch(t.Context(), pod, types.StrategicMergePatchType,
-			fmt.Appendf(nil, `{"spec":{"containers":[{"name":"oscar-container","image":%q}]}}`, image), metav1.PatchOptions{})
+			fmt.Appendf(nil, `{"spec":{"containers":[{"name":"oscar-container","image":%q}]}}`, image), metav1.PatchOptions{DryRun: dry})
 		return err
 	}
 	j := withPod(t, client, makeJob(t, namespace, job(service, service)))
-	kubetest.Eventually(t, "the policy counts", func() bool { return image(namespace, j.Pods[0].Name, "example.org/evil") != nil })
+	kubetest.Eventually(t, "the policy counts", func() bool { return image(namespace, j.Pods[0].Name, "example.org/evil", metav1.DryRunAll) != nil })
 	elsewhere := withPod(t, client, makeJob(t, cluster.Namespace(t, "not-oscars"), job(service, service)))
 	bare := job(service+"-bare", service)
 	bare.Labels = map[string]string{"app": "another"}
