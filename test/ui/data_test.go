@@ -147,3 +147,80 @@ func TestDataThatTheAdministratorMayNotSee(t *testing.T) {
 	s.accessible("no data")
 	s.look("data-none")
 }
+
+// atBucket opens a bucket of a cluster whose MinIO takes what put does.
+func atBucket(t *testing.T, put http.HandlerFunc, middleware func(http.Handler) http.Handler) *site {
+	t.Helper()
+	var sim atomic.Pointer[oscarsim.Sim]
+	minio := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/minio/health/live" {
+			return
+		}
+		if r.Method == http.MethodPut {
+			put(w, r)
+		}
+		sim.Load().Objects().ServeHTTP(w, r)
+	}))
+	t.Cleanup(minio.Close)
+	const id = "oscar-cluster-b"
+	w := world.New(t, world.Options{
+		Stream: func(cfg *relay.Config) { cfg.Limits.Admin = true },
+		Sim: func(cfg *oscarsim.Config) {
+			world.QuickJobs(cfg)
+			if cfg.ClusterID == id {
+				cfg.MinIO = minio.URL
+			}
+		},
+		Middleware: middleware,
+	})
+	w.AwaitStreams(w.CP)
+	sim.Store(w.Cluster(id).Sim)
+	w.Cluster(id).Sim.PutBucket("pictures", "in/", "in/first.txt")
+	s := open(t, w)
+	s.admin()
+	// The list is renewed at every moment, not each half minute.
+	s.Eval("{ const real = window.setTimeout; window.setTimeout = (f, ms) => real(f, ms === 30_000 ? 50 : ms); } 0", nil)
+	s.goTo("/data/"+id+"/pictures", "pictures")
+	s.shows("in/first.txt")
+	return s
+}
+
+// chooses gives the page a file to upload.
+func (s *site) chooses() {
+	s.t.Helper()
+	file := filepath.Join(s.t.TempDir(), "leaf.txt")
+	if err := os.WriteFile(file, []byte("a leaf"), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	s.Choose("input[type=file]", file)
+}
+
+// TestAFailedRefreshLeavesTheUpload: the list cannot be read while a file is sent. What is known of
+// it stays, and the file arrives.
+func TestAFailedRefreshLeavesTheUpload(t *testing.T) {
+	begun, goesOn := make(chan struct{}, 1), make(chan struct{})
+	var fails atomic.Bool
+	s := atBucket(t, func(http.ResponseWriter, *http.Request) {
+		begun <- struct{}{}
+		<-goesOn
+	}, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if fails.Load() && r.URL.Path == "/system/buckets/pictures" {
+				http.Error(w, "no list now", http.StatusBadGateway)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	})
+	s.chooses()
+	<-begun
+	fails.Store(true)
+	s.shows("no list now")
+	close(goesOn)
+	s.shows("Sent, 6 B")
+	s.shows("in/first.txt")
+	s.accessible("a list that is not renewed")
+	fails.Store(false)
+	s.shows("in/leaf.txt")
+	s.Until("!document.querySelector('.note.bad')")
+}

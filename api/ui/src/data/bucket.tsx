@@ -12,20 +12,21 @@ type Entry = NonNullable<ObjectPage["objects"]>[number];
 /** BucketView lists a bucket, page by page, with upload and download. */
 export function BucketView({ cluster, bucket }: { cluster: string; bucket: string }) {
   const [pages, setPages] = useState<string[]>([]); // the marks that lead to the present page
-  const [state, setState] = useState<{ page?: ObjectPage; error?: string }>({});
+  const [state, setState] = useState<{ page?: ObjectPage; of?: string; error?: string }>({}); // of is the mark of the page
   const [round, setRound] = useState(0);
   const mark = pages.at(-1) ?? "";
   useRepeated(async (stop) => {
     try {
       const page = await readObjects(cluster, bucket, mark, stop);
-      if (!stop.aborted) setState({ page });
+      if (!stop.aborted) setState({ page, of: mark });
     } catch (err) {
       if (stop.aborted) return;
       const unkind = err instanceof ApiError && err.status === 500 && err.message.includes("NoSuchBucket");
-      setState({ error: unkind ? `There is no bucket ${bucket} on ${cluster}.` : message(err) });
+      setState((s) => ({ ...s, error: unkind ? `There is no bucket ${bucket} on ${cluster}.` : message(err) }));
     }
   }, 30_000, [cluster, bucket, mark, round]);
-  const { page, error } = state;
+  const { page, of, error } = state;
+  const shown = !error || of === mark;
   const files = (page?.objects ?? []).filter((o) => !o.object_name.endsWith("/"));
   const folders = [...new Set((page?.objects ?? []).map((o) => o.object_name.slice(0, o.object_name.lastIndexOf("/") + 1)).filter(Boolean))];
   return (
@@ -35,7 +36,7 @@ export function BucketView({ cluster, bucket }: { cluster: string; bucket: strin
       {page && (
         <div class="columns">
           <div class="wide">
-            <Card title="Objects" flush>
+            {shown && <Card title="Objects" flush>
               {files.length === 0 ? <Empty title={mark ? "Nothing more is there." : "Nothing is in it yet."} /> : (
                 <div class="scroll" tabIndex={0} role="region" aria-label="Objects">
                   <table class="stack">
@@ -50,7 +51,7 @@ export function BucketView({ cluster, bucket }: { cluster: string; bucket: strin
                   <button type="button" class="button small" disabled={!page.is_truncated || !page.next_page} onClick={() => setPages([...pages, page.next_page ?? ""])}>Next page</button>
                 </div>
               )}
-            </Card>
+            </Card>}
           </div>
           <div class="narrow"><Upload cluster={cluster} bucket={bucket} folders={folders} done={() => setRound((n) => n + 1)} /></div>
         </div>
