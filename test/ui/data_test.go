@@ -224,3 +224,37 @@ func TestAFailedRefreshLeavesTheUpload(t *testing.T) {
 	s.shows("in/leaf.txt")
 	s.Until("!document.querySelector('.note.bad')")
 }
+
+// TestStopStopsAnUploadThatHasNotBegun: while its link is asked for, and while its file is read.
+// Nothing reaches the MinIO.
+func TestStopStopsAnUploadThatHasNotBegun(t *testing.T) {
+	var puts atomic.Int32
+	asked, answers := make(chan struct{}, 1), make(chan struct{})
+	s := atBucket(t, func(http.ResponseWriter, *http.Request) { puts.Add(1) }, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/system/buckets/pictures/presign" {
+				asked <- struct{}{}
+				<-answers
+			}
+			next.ServeHTTP(w, r)
+		})
+	})
+	const ended = "(document.querySelector('.sendings')?.innerText.match(/was stopped|Sent,/) && !document.querySelector('input[type=file]').disabled)"
+	s.chooses()
+	<-asked
+	s.Click("Stop")
+	close(answers)
+	s.Until(ended)
+
+	s.Eval(`{ const read = File.prototype.arrayBuffer; File.prototype.arrayBuffer = function () {
+		return new Promise((done) => { window.reads = () => done(read.call(this)); });
+	} } 0`, nil)
+	s.chooses()
+	s.Eval("new Promise((done) => { const ask = () => window.reads ? done(0) : setTimeout(ask); ask(); })", nil)
+	s.Click("Stop")
+	s.Eval("window.reads(); 0", nil)
+	s.Until(ended)
+	if n := puts.Load(); n != 0 {
+		t.Errorf("%d stopped uploads reached the MinIO", n)
+	}
+}

@@ -104,7 +104,8 @@ function Upload({ cluster, bucket, folders, done }: { cluster: string; bucket: s
   const [folder, setFolder] = useState<string>();
   const [list, setList] = useState<Sending[]>([]);
   const stop = useRef(new AbortController());
-  useEffect(() => () => stop.current.abort(), []);
+  const end = () => stop.current.abort(new Error("The upload was stopped."));
+  useEffect(() => end, []);
   const into = (folder ?? folders[0] ?? "").replace(/^\/+/, "");
   const prefix = into && !into.endsWith("/") ? `${into}/` : into;
   const busy = list.some((s) => s.state === "sending");
@@ -115,8 +116,8 @@ function Upload({ cluster, bucket, folders, done }: { cluster: string; bucket: s
     const set = (i: number, change: Partial<Sending>) => setList((now) => now.map((s, at) => (at === i ? { ...s, ...change } : s)));
     for (const [i, f] of files.entries()) {
       try {
-        if (signal.aborted) throw new Error("The upload was stopped.");
-        const link = await presign(cluster, bucket, prefix + f.name, "upload");
+        signal.throwIfAborted();
+        const link = await presign(cluster, bucket, prefix + f.name, "upload", signal);
         const no = outOfReach(link.url);
         if (no) throw new Error(no);
         await upload(link, f, (sent) => set(i, { sent }), signal);
@@ -151,7 +152,7 @@ function Upload({ cluster, bucket, folders, done }: { cluster: string; bucket: s
           ))}
         </ul>
       )}
-      {busy && <div><button type="button" class="button small" onClick={() => stop.current.abort()}>Stop</button></div>}
+      {busy && <div><button type="button" class="button small" onClick={end}>Stop</button></div>}
     </Card>
   );
 }

@@ -40,9 +40,10 @@ export interface Link {
 const goodFor = { download: 300, upload: 3600 };
 
 /** presign asks for a link. Its address is a cluster's word, so that all but http is refused. */
-export async function presign(cluster: string, bucket: string, object: string, operation: "download" | "upload"): Promise<Link> {
+export async function presign(cluster: string, bucket: string, object: string, operation: "download" | "upload", signal?: AbortSignal): Promise<Link> {
   const answer = await read<{ url?: unknown; method?: unknown; headers?: Record<string, unknown> | null }>(`${bucketPath(bucket)}/presign${query({ cluster_id: cluster })}`, {
     method: "POST", json: { object_key: object, operation, expires_in: goodFor[operation] },
+    ...(signal ? { signal } : {}),
   });
   let url: URL;
   try {

@@ -15,6 +15,7 @@ export async function upload(link: Link, file: File, progress: (sent: number) =>
   if (file.size > mostBytes) throw new Error(`It is larger than ${bytes(mostBytes)}, the most that a page can send. Use oscar-cli.`);
   // The frame is a process of its own, which may not read this machine's files.
   const content = await file.arrayBuffer();
+  stop.throwIfAborted(); // no event tells what happened before somebody listens
   const frame = document.createElement("iframe");
   frame.hidden = true;
   frame.title = "Upload";
@@ -22,7 +23,7 @@ export async function upload(link: Link, file: File, progress: (sent: number) =>
   frame.src = `/ui/upload.html?to=${encodeURIComponent(link.url.origin)}`;
   await new Promise<void>((done, fail) => {
     const { port1, port2 } = new MessageChannel();
-    stop.addEventListener("abort", () => fail(new Error("The upload was stopped.")), { once: true });
+    stop.addEventListener("abort", () => fail(stop.reason), { once: true });
     port1.onmessage = (e: MessageEvent<Told>) => {
       const told = e.data;
       if ("sent" in told) progress(told.sent);
