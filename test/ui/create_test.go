@@ -141,6 +141,26 @@ func TestAServiceIsCreatedByTheForm(t *testing.T) {
 	s.shows("Nothing is wrong")
 }
 
+// TestClustersThatAreChosenFirstFollowTheName: members have no name while the service has none.
+func TestClustersThatAreChosenFirstFollowTheName(t *testing.T) {
+	w := world.New(t, world.Options{Names: []string{"grayify"}, Sim: world.QuickJobs})
+	s := open(t, w)
+	s.admin()
+	s.goTo("/create", "Create a service")
+	s.Until("document.querySelector('.definition')")
+	s.Fill("#f-image", "i")
+	s.Fill("#f-cluster", "oscar-cluster-a")
+	s.pick("oscar-cluster-b")
+	s.Fill(fdlArea, strings.Replace(s.fdl(), "members:\n", "members:\n            - type: endpoint\n              service_name: \"\"\n              url: https://faas.example/run\n", 1))
+	s.shows("One member is an endpoint")
+	for _, name := range []string{"g", "", "grayify"} {
+		s.Fill("#f-name", name)
+	}
+	if text := s.fdl(); strings.Count(text, `service_name: "grayify"`) != 1 || strings.Count(text, `service_name: ""`) != 1 {
+		t.Errorf("the names of members are not as they were chosen: %s", text)
+	}
+}
+
 // TestAChangeOfSomebodyElseIsNotOverwritten is refused with what it would undo.
 func TestAChangeOfSomebodyElseIsNotOverwritten(t *testing.T) {
 	w := world.New(t, world.Options{Names: []string{"grayify"}, Sim: world.QuickJobs})

@@ -45,7 +45,7 @@ export function Form({ fdl, at, change, errors, update }: Props) {
   const rename = (to: string) => {
     let next = fdl.with(at, ["name"], to);
     members.forEach((m, i) => {
-      if (m.service_name === name && name) next = next.with(at, ["federation", "members", i, "service_name"], to);
+      if (m.service_name === name && (m.type ?? "oscar") === "oscar") next = next.with(at, ["federation", "members", i, "service_name"], to);
     });
     update(next);
   };
