@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/oscarfed/oscarfed/api/server"
@@ -223,5 +224,40 @@ func TestATokenIsRenewedWhileTheControlPlaneIsLost(t *testing.T) {
 	first, last := got[0], got[len(got)-1]
 	if first.authorization == "" || last.authorization == first.authorization || last.status != http.StatusOK {
 		t.Error("the stream was not resumed with another token")
+	}
+}
+
+// TestATabThatNobodySeesHoldsNoConnection: its streams end, and go on where they were when it is
+// seen again. The page does not call that a lost connection.
+func TestATabThatNobodySeesHoldsNoConnection(t *testing.T) {
+	var held atomic.Int32
+	w := world.New(t, world.Options{Names: []string{"before", "meanwhile"}, Middleware: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/system/watch" && strings.HasPrefix(r.UserAgent(), "Mozilla") {
+				held.Add(1)
+				defer held.Add(-1)
+			}
+			next.ServeHTTP(w, r)
+		})
+	}})
+	d := newDoor(t, w.API)
+	s := openAt(t, w, d)
+	s.admin()
+	s.does("POST", "/system/services", small("before"))
+	s.goTo("/federations", "Federations")
+	s.Click("before")
+	w.Eventually("the page has both streams", func() bool { return held.Load() == 2 })
+	s.Eval(`{ window.was = new Set(); new MutationObserver(() => { window.was.add(document.querySelector('.connected')?.textContent); }).observe(document, {subtree: true, childList: true, characterData: true}); } 0`, nil)
+	const become = "Object.defineProperty(document, 'visibilityState', {value: %q, configurable: true}); document.dispatchEvent(new Event('visibilitychange')); 0"
+	s.Eval(fmt.Sprintf(become, "hidden"), nil)
+	w.Eventually("the hidden page has no stream", func() bool { return held.Load() == 0 })
+	s.does("POST", "/system/services", small("meanwhile"))
+	s.Eval(fmt.Sprintf(become, "visible"), nil)
+	s.goTo("/federations", "Federations")
+	s.federations("before", "meanwhile")
+	var lost bool
+	s.Eval("window.was.has('Connection lost')", &lost)
+	if got := d.streams(); lost || len(got) != 2 || got[1].resumes == "" {
+		t.Errorf("lost: %v, streams began with %+v", lost, got)
 	}
 }

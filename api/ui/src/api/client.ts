@@ -22,6 +22,9 @@ export interface Call {
   signal?: AbortSignal;
 }
 
+/** patience is how long an answer to a read may take to begin, in milliseconds: it is asked again. */
+const patience = 60_000;
+
 /**
  * send asks the API. It never lets the browser add credentials of its own, and so the browser
  * never asks for any either.
@@ -35,6 +38,8 @@ export async function send(path: string, call: Call = {}): Promise<Response> {
     body = JSON.stringify(call.json);
     headers["Content-Type"] = "application/json";
   }
+  const late = new AbortController();
+  const timer = headers.Accept === "text/event-stream" || (call.method ?? "GET") !== "GET" ? 0 : window.setTimeout(() => late.abort(), patience);
   let answer: Response;
   try {
     answer = await fetch(path, {
@@ -44,11 +49,13 @@ export async function send(path: string, call: Call = {}): Promise<Response> {
       cache: "no-store",
       redirect: "error",
       ...(body === undefined ? {} : { body }),
-      ...(call.signal ? { signal: call.signal } : {}),
+      signal: AbortSignal.any([late.signal, ...(call.signal ? [call.signal] : [])]),
     });
   } catch (err) {
     if (call.signal?.aborted) throw err;
     throw new ApiError(0, "The control plane does not answer.", undefined, 0);
+  } finally {
+    clearTimeout(timer);
   }
   if (!answer.ok) throw await failure(answer);
   return answer;

@@ -10,9 +10,37 @@ export interface ServerEvent {
   data: string;
 }
 
-/** stream asks for server-sent events, and gives them until the connection ends. */
+/** isHidden says whether nobody looks at this tab. */
+export function isHidden(): boolean {
+  return document.visibilityState === "hidden";
+}
+
+/** seen waits until somebody looks at this tab, or until stop. */
+function seen(stop: AbortSignal): Promise<void> {
+  return new Promise((done) => {
+    const ask = () => {
+      if (isHidden() && !stop.aborted) return;
+      document.removeEventListener("visibilitychange", ask);
+      stop.removeEventListener("abort", ask);
+      done();
+    };
+    document.addEventListener("visibilitychange", ask);
+    stop.addEventListener("abort", ask);
+    ask();
+  });
+}
+
+/**
+ * stream asks for server-sent events, and gives them until the connection ends. It begins when the
+ * tab is seen and ends when that is hidden: without HTTP/2 a browser has six connections to a host
+ * for all of its tabs, and none would be left for requests.
+ */
 export async function* stream(path: string, headers: Record<string, string>, stop: AbortSignal): AsyncGenerator<ServerEvent> {
+  await seen(stop);
   const dead = new AbortController();
+  const hidden = new AbortController();
+  const hide = () => isHidden() && hidden.abort();
+  document.addEventListener("visibilitychange", hide);
   let watchdog = 0;
   const alive = () => {
     clearTimeout(watchdog);
@@ -20,13 +48,15 @@ export async function* stream(path: string, headers: Record<string, string>, sto
   };
   try {
     alive();
-    const answer = await send(path, { headers: { Accept: "text/event-stream", ...headers }, signal: AbortSignal.any([stop, dead.signal]) });
+    const answer = await send(path, { headers: { Accept: "text/event-stream", ...headers }, signal: AbortSignal.any([stop, dead.signal, hidden.signal]) });
     if (answer.body) yield* events(answer.body, alive);
   } catch (err) {
+    if (hidden.signal.aborted) return;
     if (dead.signal.aborted) throw new Error("The control plane has said nothing for 40 s.");
     throw err;
   } finally {
     clearTimeout(watchdog);
+    document.removeEventListener("visibilitychange", hide);
   }
 }
 

@@ -2,7 +2,7 @@ import { batch } from "@preact/signals";
 import { ApiError, message, query } from "../api/client";
 import type { Bookmark, Change, Problem } from "../api/types";
 import { apply, clear, connection, loaded } from "./store";
-import { stream } from "./sse";
+import { isHidden, stream } from "./sse";
 
 /** gather is how long changes are collected before they are shown. */
 const gather = 60;
@@ -63,6 +63,7 @@ export async function resume(what: Record<string, string | string[]>, reader: Re
       if (err instanceof ApiError) wait = Math.max(wait, err.retryAfter * 1000);
     }
     if (stop.aborted) break;
+    if (isHidden()) continue; // it is no loss, and goes on when the tab is seen
     reader.lost?.(why);
     await pause(wait * (0.75 + Math.random() / 2), stop);
     wait = Math.min(wait * 2, slowest);
