@@ -90,3 +90,35 @@ func (s *site) atIssuer(view string) {
 	s.Eval(fmt.Sprintf("location.hash = %q; document.querySelector('.login button[type=button]').click()", view), nil)
 	s.Visited(s.w.API + "/ui?")
 }
+
+// TestADraftComesBackFromTheIssuer: the session ends while a definition is typed, and its user logs
+// in again. Nothing stays in the browser, and a draft with a secret is not put there at all.
+func TestADraftComesBackFromTheIssuer(t *testing.T) {
+	w, realm := withIssuer(t)
+	realm.User("62bb11b4@science.example", map[string]any{"group_membership": []string{world.Group}, "name": "Ann"})
+	s := open(t, w)
+	s.Until("document.querySelector('.login .or')")
+	s.atIssuer("/create")
+	for _, c := range []struct {
+		more string
+		back bool
+	}{{"", true}, {"      environment:\n        secrets:\n          a: b\n", false}} {
+		s.Until("document.querySelector('.definition')")
+		s.Fill(fdlArea, "functions:\n  oscar:\n  - oscar-cluster-a:\n      name: typed\n      image: i\n"+c.more)
+		s.Eval(`{ const real = window.fetch; window.fetch = async (path, call) =>
+			String(path).startsWith('/system/') && path !== '/system/login' ? new Response('', {status: 401}) : real(path, call);
+		} location.hash = '/account'; 0`, nil)
+		s.shows("Your session has ended")
+		s.Until("document.querySelector('.login .or')")
+		s.atIssuer("/create")
+		s.Until("document.querySelector('.definition')")
+		if back := strings.Contains(s.fdl(), "name: typed"); back != c.back {
+			t.Errorf("with %q the draft is back: %v", c.more, back)
+		}
+		var kept string
+		s.Eval("JSON.stringify(sessionStorage)", &kept)
+		if kept != "{}" {
+			t.Errorf("the browser keeps %s", kept)
+		}
+	}
+}

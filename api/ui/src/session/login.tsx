@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { message } from "../api/client";
+import { stow, unstow } from "../create/draft";
 import { Logo } from "../parts/parts";
 import { begin, finish, providers, type Provider } from "./oidc";
 import { basic, enter, notice } from "./session";
@@ -23,6 +24,7 @@ export function Login() {
   };
   useEffect(() => {
     document.title = "Log in · oscarfed";
+    unstow();
     void providers().then(setIssuers, () => undefined);
     void run(async () => {
       const grant = await finish();
@@ -37,7 +39,7 @@ export function Login() {
         {notice.value && <p class="note" role="status">{notice.value}</p>}
         {error && <p class="note bad" role="alert">{error}</p>}
         {issuers.map((p) => (
-          <button key={p.issuer} type="button" class="button primary" disabled={busy} onClick={() => void run(() => begin(p))}>
+          <button key={p.issuer} type="button" class="button primary" disabled={busy} onClick={() => void run(() => begin(p, stow))}>
             Log in at {new URL(p.issuer).host}
           </button>
         ))}

@@ -58,8 +58,8 @@ export async function providers(): Promise<Provider[]> {
   return issuers.flatMap((i) => (i.client_id ? [{ issuer: i.issuer, clientId: i.client_id, scopes: i.scopes ?? ["openid", "profile", "offline_access"] }] : []));
 }
 
-/** begin leads to the issuer (RFC 6749 4.1 with the proof key of RFC 7636). */
-export async function begin(provider: Provider): Promise<void> {
+/** begin leads to the issuer (RFC 6749 4.1 with the proof key of RFC 7636); leaving is told before. */
+export async function begin(provider: Provider, leaving: () => void): Promise<void> {
   const found = await discover(provider.issuer);
   const asked: Asked = { provider, state: random(), verifier: random(), hash: location.hash };
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(asked.verifier));
@@ -76,6 +76,7 @@ export async function begin(provider: Provider): Promise<void> {
   })) {
     url.searchParams.set(name, value);
   }
+  leaving();
   location.assign(url);
 }
 
