@@ -68,8 +68,10 @@ func (h *host) member(flags ...string) {
 func (s *site) restoreMembers() {
 	s.t.Helper()
 	h := s.hosts[federation]
-	h.run("age-keygen | age-keygen -y >recovery.pub\nmkdir /backup\n")
+	h.run("age-keygen -o recovery.age\nage-keygen -y recovery.age >recovery.pub\nmkdir /backup\n")
 	h.run(s.block(operations, backup, 2))
+	h.run(s.block(operations, restore, 2))
+	h.run("cmp keys/identity.age identity.age\ncmp keys/pki/ca.key etcd-users/ca.key\nrm -r keys\n")
 	h.apply("changed", "256Mi", "a")
 	h.run("systemctl stop oscar-controlplane\n")
 	for _, m := range s.members() {
@@ -80,7 +82,7 @@ func (s *site) restoreMembers() {
 		m.Program("etcdutl", etcdutl)
 		m.write("/backup/oscarfed", h.read("/backup/oscarfed"), "root")
 	}
-	restored := s.block(operations, restore, 2)
+	restored := s.block(operations, restore, 4)
 	for _, m := range s.members() {
 		m.run(restored)
 	}

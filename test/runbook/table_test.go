@@ -78,6 +78,8 @@ func runBy() map[place]string {
 		{operations, restore, 0}:      embedded,
 		{operations, restore, 1}:      onANode,
 		{operations, restore, 2}:      members,
+		{operations, restore, 3}:      notRun,
+		{operations, restore, 4}:      members,
 		{operations, afterRestore, 0}: embedded,
 		{operations, external, 0}:     members,
 		{operations, external, 1}:     members,
