@@ -124,7 +124,7 @@ func allows(t *testing.T, block *networkingv1.IPBlock, address string) bool {
 	return netip.MustParsePrefix(block.CIDR).Contains(ip)
 }
 
-// A syncer reaches the addresses that it is told, at whatever port they are; where a rule of the values says how a port may be
+// A syncer reaches the addresses that it is told, at whatever port they are; where a rule with an ipBlock says how a port may be
 // reached, that is all.
 func TestASyncerReachesWhatItIsTold(t *testing.T) {
 	helm := tool(t, "helm")

@@ -35,7 +35,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{/* The one Secret that the syncer may read, in each namespace of services. */}}
 {{- define "syncer.tokenSecret" -}}oscarfed-refresh-tokens-kept-by-the-syncer{{- end -}}
 
-{{/* Ports of the addresses among the values that no rule of networkPolicy.egress names. */}}
+{{/* Ports of the addresses among the values that no rule of networkPolicy.egress with an ipBlock names. */}}
 {{- define "syncer.unnamedPorts" -}}
 {{- $seen := list -}}
 {{- range $rule := .Values.networkPolicy.egress -}}
