@@ -292,3 +292,88 @@ func TestOffersCountInTheLimitsOfJobs(t *testing.T) {
 		w.answers(c, id, record.OfferFreeze)
 	})
 }
+
+// readmitted is what becomes of a cluster that wrote too much: its reports are gone, with those of its offers.
+func (w *world) readmitted(p *fakeSyncer) {
+	w.t.Helper()
+	p.disconnect()
+	key, desired := record.ClusterKey(p.cluster), record.DesiredClusterKey(p.cluster)
+	if _, err := w.store.Update(w.t.Context(), store.Update{Keys: []string{key, desired}, Build: func(v store.View, tx *store.Txn) error {
+		kv, _ := v.KV(key)
+		reg, err := store.Decode[record.Cluster](kv)
+		if err != nil {
+			return err
+		}
+		kv, _ = v.KV(desired)
+		told, err := store.Decode[record.DesiredCluster](kv)
+		if err != nil {
+			return err
+		}
+		reg.Revoked = &record.Revocation{Message: "it wrote too much", At: record.At(time.Now())}
+		reg.State, told.State = record.ClusterRevoked, record.ClusterRevoked
+		tx.Expect(key)
+		tx.Expect(desired)
+		tx.Put(key, reg)
+		tx.Put(desired, told)
+		return nil
+	}}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.eventually(func() bool {
+		_, err := w.Clusters.Readmit(w.t.Context(), admin, p.cluster)
+		return err == nil
+	})
+	if keys := w.keys(record.ObservedPrefix(p.cluster)); len(keys) > 0 {
+		w.t.Fatalf("it is readmitted, and has %v", keys)
+	}
+}
+
+// TestAReadmissionLeavesTheAnswersToOffers: its syncer holds the Jobs still, and one whose answer release is lost would
+// run a second time.
+func TestAReadmissionLeavesTheAnswersToOffers(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		w.full("a", "c")
+		c := w.clusters["c"]
+		frozen := func() string {
+			id := uuid.NewString()
+			c.offers("grayifyr2", id, "its-name", record.OfferWaiting)
+			w.answers(c, id, record.OfferFreeze)
+			c.offers("grayifyr2", id, "its-name", record.OfferFrozen)
+			w.exists(id)
+			return id
+		}
+		elsewhere := frozen()
+		p, _ := w.at(elsewhere)
+		for _, state := range whole()[:3] {
+			p.says(elsewhere, 1, state)
+		}
+		w.answers(c, elsewhere, record.OfferRelease)
+		late := frozen()
+		w.at(late)
+		waits := uuid.NewString()
+		c.offers("grayifyr2", waits, "its-name", record.OfferWaiting)
+		w.answers(c, waits, record.OfferFreeze)
+		w.full("b")
+		c.offers("grayifyr2", waits, "its-name", record.OfferFrozen)
+		w.exists(waits)
+
+		w.readmitted(c)
+		for _, state := range whole()[:3] {
+			p.says(late, 1, state)
+		}
+		w.is(waits, record.JobReturned)
+		<-time.After(time.Minute)
+		c.connect()
+		<-time.After(time.Minute)
+		for id, word := range map[string]record.OfferWord{elsewhere: record.OfferRelease, late: record.OfferRelease, waits: record.OfferRestore} {
+			if a := c.answered(id); a == nil || a.Answer != word {
+				t.Errorf("its syncer holds the Job, and is told %+v, not %s", a, word)
+			}
+		}
+		c.offers("grayifyr2", elsewhere, "its-name", record.OfferReleased)
+		w.eventually(func() bool { return c.answered(elsewhere) == nil })
+		// What its syncer says nothing of is over.
+		w.eventually(func() bool { return c.answered(late) == nil && c.answered(waits) == nil })
+	})
+}

@@ -26,8 +26,9 @@ type offerSituation struct {
 	// disbanded says that the federation is gone, or goes.
 	disbanded bool
 	now       time.Time
-	// frozenSince is when this instance first saw that the job is frozen.
-	frozenSince time.Time
+	// frozenSince is when this instance first saw that the job is frozen, and goneSince that the
+	// offer is gone while the present session of the cluster lasts; zero without a session.
+	frozenSince, goneSince time.Time
 	// freezeTimeout is how long a Job may stay frozen while no other member takes it.
 	freezeTimeout time.Duration
 }
@@ -54,7 +55,7 @@ type offerDecision struct {
 //	taken, and OSCAR elsewhere has it ──► release
 //	taken, and no member takes it ──────► back: restore
 //	taken, and it started all the same ─► back, without an answer
-//	over, or gone ──────────────────────► the answer goes
+//	over, or gone for long ─────────────► the answer goes
 func decideOffer(s offerSituation) offerDecision {
 	frozenHere := s.job != nil && s.job.Frozen != nil && s.job.Frozen.ClusterID == s.cluster
 	if s.gone {
@@ -91,14 +92,19 @@ func decideOffer(s offerSituation) offerDecision {
 	return offerDecision{}
 }
 
+// goneFor is how long an offer of a connected cluster is gone before its answer goes, too. A syncer
+// whose reports were deleted, by a readmission, holds its Jobs still: it offers them again, or does
+// as was answered. It may not watch Jobs for some minutes.
+const goneFor = 15 * time.Minute
+
 // leftovers is the step for an offer that is gone.
 func (s offerSituation) leftovers(frozenHere bool) offerDecision {
 	switch {
 	case frozenHere && s.posted:
-		return offerDecision{name: "thaw", thaw: true}
+		return offerDecision{name: "release", answer: record.OfferRelease, thaw: true}
 	case frozenHere && s.job.State == record.JobQueued && s.now.Sub(s.frozenSince) > s.freezeTimeout:
-		return offerDecision{name: "take_back", back: true}
-	case frozenHere || s.answer == "":
+		return offerDecision{name: "restore", answer: record.OfferRestore, back: true}
+	case frozenHere, s.answer == "", s.goneSince.IsZero(), s.now.Sub(s.goneSince) <= goneFor:
 		return offerDecision{}
 	}
 	return offerDecision{name: "forget_offer", drop: true}

@@ -237,6 +237,7 @@ func TestDecideOffer(t *testing.T) {
 	restored := func(s *offerSituation) { s.restored = true }
 	full := func(s *offerSituation) { s.full = true }
 	gone := func(s *offerSituation) { s.gone = true }
+	long := func(s *offerSituation) { s.goneSince = jobClock.Add(-goneFor - time.Second) }
 	late := func(s *offerSituation) { s.now = jobClock.Add(2 * time.Minute) }
 	for name, c := range map[string]struct {
 		s    offerSituation
@@ -264,10 +265,11 @@ func TestDecideOffer(t *testing.T) {
 		"started, on its way":                 {offer(record.OfferStarted, frozen(record.JobAssigned), record.OfferFreeze), ""},
 		"started, and submitted all the same": {offer(record.OfferStarted, frozen(record.JobAssigned), record.OfferFreeze, posted), "thaw"},
 		"taken, and the offer is gone":        {offer("", frozen(record.JobQueued), record.OfferFreeze, gone), ""},
-		"taken, and it is gone for long":      {offer("", frozen(record.JobQueued), record.OfferFreeze, gone, late), "take_back"},
+		"taken, and it is gone for long":      {offer("", frozen(record.JobQueued), record.OfferFreeze, gone, late), "restore"},
 		"on its way, and the offer is gone":   {offer("", frozen(record.JobAssigned), record.OfferFreeze, gone, late), ""},
-		"submitted, and the offer is gone":    {offer("", frozen(record.JobAssigned), record.OfferFreeze, gone, posted), "thaw"},
-		"gone before it was taken":            {offer("", nil, record.OfferFreeze, gone), "forget_offer"},
+		"submitted, and the offer is gone":    {offer("", frozen(record.JobAssigned), record.OfferFreeze, gone, posted), "release"},
+		"gone before it was taken":            {offer("", nil, record.OfferFreeze, gone), ""},
+		"gone for long":                       {offer("", nil, record.OfferFreeze, gone, long), "forget_offer"},
 		"gone, and nothing is left":           {offer("", nil, "", gone), ""},
 		"released":                            {offer(record.OfferReleased, &record.Job{State: record.JobRunning}, record.OfferRelease), "forget_offer"},
 		"released, and forgotten":             {offer(record.OfferReleased, &record.Job{State: record.JobRunning}, ""), ""},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -70,8 +71,13 @@ func situationOfOffer(v *view.View, id, cluster string, seen *clock.FirstSeen, n
 	n := v.Nodes.Get(cluster)
 	sit := offerSituation{job: v.Jobs.ByID.Get(id).Rec, cluster: cluster, now: now, restored: v.Epoch() != ""}
 	o := n.Offers.Get(id).Rec
-	if sit.gone = o == nil; !sit.gone {
+	gone := id + "/gone/" + cluster
+	switch sit.gone = o == nil; {
+	case !sit.gone:
 		sit.offer = *o
+		seen.Forget(gone)
+	case v.Session(cluster) != 0:
+		sit.goneSince = seen.Since(gone, strconv.FormatInt(v.Session(cluster), 10), now)
 	}
 	if sit.job != nil && sit.job.FrozenAt != nil {
 		sit.frozenSince = seen.Since(id+"/frozen", sit.job.FrozenAt.String(), now)

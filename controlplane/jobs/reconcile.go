@@ -321,8 +321,8 @@ func (c *Controller) watchSessions() []string {
 		}
 		ids = append(ids, slices.Sorted(v.Jobs.Frozen.Keys())...)
 		for id := range v.Jobs.Offered.Keys() {
-			if _, known := v.Jobs.ByID.Lookup(id); !known {
-				ids = append(ids, id) // it may wait for a place
+			if timesOut(v, id) {
+				ids = append(ids, id)
 			}
 		}
 		for cluster := range v.Jobs.ByCluster.Keys() {
@@ -339,4 +339,15 @@ func (c *Controller) watchSessions() []string {
 		}
 	})
 	return ids
+}
+
+// timesOut says whether a job has an offer about which time decides: one that may wait for a place, or
+// one that is gone and left an answer.
+func timesOut(v *view.View, id string) bool {
+	for cluster := range v.Jobs.Offered.Of(id) {
+		if o := v.Nodes.Get(cluster).Offers.Get(id).Rec; o == nil || o.State == record.OfferFrozen {
+			return true
+		}
+	}
+	return false
 }

@@ -23,7 +23,7 @@ func (c *Controller) Sweep(ctx context.Context) error {
 	c.state.Read(func(v *view.View) {
 		c.seen.Keep(func(key string) bool {
 			id, _, _ := strings.Cut(key, "/")
-			return v.Jobs.ByID.Has(id)
+			return v.Jobs.ByID.Has(id) || v.Jobs.Offered.Any(id)
 		})
 	})
 	var old []view.Versioned[record.Job]
