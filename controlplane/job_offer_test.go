@@ -377,3 +377,60 @@ func TestAReadmissionLeavesTheAnswersToOffers(t *testing.T) {
 		w.eventually(func() bool { return c.answered(late) == nil && c.answered(waits) == nil })
 	})
 }
+
+// TestOnlySomeOffersAreTakenAtOnceAfterARestore: the others wait for a place.
+func TestOnlySomeOffersAreTakenAtOnceAfterARestore(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		w.full("a", "b", "c")
+		w.restore()
+		for _, p := range w.clusters {
+			p.disconnect() // nothing is assigned
+		}
+		c := w.clusters["c"]
+		kv, err := w.store.Get(t.Context(), record.MetaKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		meta, err := store.Decode[record.Meta](kv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kv, err = w.store.Get(t.Context(), record.DesiredServiceKey(c.cluster, "grayifyr2"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := store.Decode[record.Desired](kv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := record.At(time.Now())
+		for range 2 {
+			if _, err := c.store.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+				for range 60 {
+					id := uuid.NewString()
+					sealed, err := seal.Seal(seal.Header{Purpose: record.PurposeEvent, UID: id}, []byte(secretEvent), meta.Recipient)
+					if err != nil {
+						return err
+					}
+					tx.Put(record.OfferKey(c.cluster, id), record.Offer{
+						V: record.Version, State: record.OfferFrozen, Federation: d.Federation, Service: "grayifyr2", UID: d.UID, Name: "its-name",
+						Since: at, Size: len(secretEvent), LastTransitionTime: at,
+					})
+					tx.Put(record.OfferedEventKey(c.cluster, id), record.Event{V: record.Version, Sealed: sealed})
+				}
+				return nil
+			}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		most := 0
+		for range 30 {
+			<-time.After(time.Second)
+			most = max(most, len(w.keys(record.JobsPrefix)))
+		}
+		if most != 20 {
+			t.Errorf("%d are taken at once", most)
+		}
+	})
+}

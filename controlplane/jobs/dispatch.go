@@ -105,7 +105,7 @@ func (c *Controller) assign(ctx context.Context) (roundResult, error) {
 	}
 	d, now := c.dispatcher, c.cfg.Now()
 	p := newRound(&c.seen, now, c.cfg.Weights, c.needs.get)
-	p.tooMany = c.tooMany
+	p.tooMany = func(v *view.View, sit *offerSituation) bool { return c.tooMany(v, sit, nil) }
 	p.scope, p.blocked = d.scope(now), d.blocked
 	out, err := c.assignIn(ctx, p)
 	if err != nil {

@@ -42,16 +42,17 @@ func offerStep(v *view.View, id string, cfg stepConfig) *jobStep {
 }
 
 // tooMany says whether one more offered job would exceed a limit of jobs in flight, or, when its cluster
-// was not asked to freeze it in this epoch, the number of those that are frozen.
-func (c *Controller) tooMany(v *view.View, sit *offerSituation) bool {
+// was not asked to freeze it in this epoch, the number of those that are frozen. taken counts, by
+// federation, those that are about to be taken.
+func (c *Controller) tooMany(v *view.View, sit *offerSituation, taken map[string]int) bool {
 	f := v.Federations.Get(sit.offer.Federation).Rec
 	if f == nil || sit.job != nil && !sit.job.State.Ended() { // that one is counted
 		return false
 	}
 	j := record.Job{Federation: f.UID, GroupID: f.GroupID, Owner: f.Owner}
-	asked := sit.answer != "" && !sit.stale
-	return c.refusedFor(&j, v.Jobs.InFlight.Get(f.UID), v.Jobs.Users.Get(view.AccountOf(&j))) != nil ||
-		!asked && sit.offer.State == record.OfferFrozen && frozen(v)[f.UID] >= freezesAtOnce
+	asked, more := sit.answer != "" && !sit.stale, taken[f.UID]
+	return c.refusedFor(&j, v.Jobs.InFlight.Get(f.UID)+more, v.Jobs.Users.Get(view.AccountOf(&j))+more) != nil ||
+		!asked && sit.offer.State == record.OfferFrozen && (more >= freezesAtOnce || frozen(v)[f.UID]+more >= freezesAtOnce)
 }
 
 // frozen counts, by federation, the jobs that are frozen at a member and that no other one has.

@@ -142,10 +142,15 @@ func (c *Controller) reconcileJobs(ctx context.Context) error {
 func (c *Controller) stepJobs(ctx context.Context, ids []string) (left []string, err error) {
 	for part := range slices.Chunk(ids, maxJobSteps) {
 		var steps []*jobStep
+		taken := map[string]int{}
 		c.state.Read(func(v *view.View) {
+			cfg := c.stepConfig(taken)
 			for _, id := range part {
-				if p := nextStep(v, id, c.stepConfig()); p != nil {
+				if p := nextStep(v, id, cfg); p != nil {
 					steps = append(steps, p)
+					if p.name == "take" {
+						taken[p.next.Federation]++
+					}
 				}
 			}
 		})
@@ -176,8 +181,12 @@ type stepConfig struct {
 	tooMany func(*view.View, *offerSituation) bool
 }
 
-func (c *Controller) stepConfig() stepConfig {
-	return stepConfig{now: c.cfg.Now(), seen: &c.seen, lost: c.clusterLost, pause: c.cfg.Pause, freezeTimeout: c.cfg.FreezeTimeout, tooMany: c.tooMany}
+// stepConfig has the offered jobs that are taken already, by federation.
+func (c *Controller) stepConfig(taken map[string]int) stepConfig {
+	return stepConfig{
+		now: c.cfg.Now(), seen: &c.seen, lost: c.clusterLost, pause: c.cfg.Pause, freezeTimeout: c.cfg.FreezeTimeout,
+		tooMany: func(v *view.View, sit *offerSituation) bool { return c.tooMany(v, sit, taken) },
+	}
 }
 
 // nextStep decides on one job; nil for no step.
