@@ -74,3 +74,57 @@ func TestReportsBecomeEvents(t *testing.T) {
 }
 
 func caller(subject string) identity.Caller { return identity.Caller{Subject: subject} }
+
+// TestWhoCouldSeeEventsIsBounded: the names of those who could see a federation count, once for all
+// events that share them.
+func TestWhoCouldSeeEventsIsBounded(t *testing.T) {
+	l := newLog(now, 1)
+	many := make([]string, 999)
+	for i := range many {
+		many[i] = fmt.Sprintf("user-%0100d", i)
+	}
+	users := func(first string) []string { return append([]string{first}, many...) }
+	add := func(owner, federation string, allowed []string) {
+		l.add(&happened{SystemEvent: v1.SystemEvent{Owner: owner, Federation: federation, Message: "it happened"}, allowed: allowed})
+	}
+	for range maxAccountEvents { // each of a record that was decoded anew
+		add("honest", "one", users("a"))
+		add("honest", "two", users("b"))
+	}
+	if n := l.accounts["honest"].elements.Len(); n != maxAccountEvents {
+		t.Errorf("names that are the same make it forget: %d events are left", n)
+	}
+	for i := range 500 {
+		add("hostile", "one", users(fmt.Sprint(i)))
+	}
+	kept := map[string]map[*string]int{}
+	for e := l.all.Front(); e != nil; e = e.Next() {
+		h := e.Value.(*happened) //nolint:forcetypeassert // nothing else is in it
+		if kept[h.Owner] == nil {
+			kept[h.Owner] = map[*string]int{}
+		}
+		size := 0
+		for _, user := range h.allowed {
+			size += len(user)
+		}
+		kept[h.Owner][&h.allowed[0]] = size
+	}
+	for owner, lists := range kept {
+		bytes := 0
+		for _, size := range lists {
+			bytes += size
+		}
+		if bytes > maxAccountBytes {
+			t.Errorf("events of %s keep %d bytes of names in %d lists", owner, bytes, len(lists))
+		}
+	}
+	for i := range maxAccountEvents {
+		add("hostile", fmt.Sprint(i), nil)
+		add("honest", "three", nil)
+	}
+	for owner, a := range l.accounts {
+		if len(a.readers) > 0 {
+			t.Errorf("%d lists of %s are counted, and no event has them", len(a.readers), owner)
+		}
+	}
+}

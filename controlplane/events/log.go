@@ -3,6 +3,7 @@ package events
 import (
 	"container/list"
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
@@ -16,6 +17,8 @@ const (
 	maxAccountBytes  = 2 << 20
 	// eventOverhead estimates the bytes of an event besides its texts.
 	eventOverhead = 400
+	// textOverhead are the bytes of a name besides its letters.
+	textOverhead = 16
 )
 
 // happened is one event with those who may see it.
@@ -27,9 +30,24 @@ type happened struct {
 	sender string
 	// private is a sentence for the administrator alone.
 	private string
-	// visibility and allowed were those of its federation.
+	// visibility and allowed were those of its federation. The log shares allowed as readers.
 	visibility string
 	allowed    []string
+	readers    *readers
+}
+
+// readers are the allowed users of a federation at some time. There may be 128 KiB of them, and each
+// record that is decoded has its own: events with the same ones share them.
+type readers struct {
+	allowed []string
+	events  int
+}
+
+func (r *readers) size() (bytes int) {
+	for _, user := range r.allowed {
+		bytes += len(user) + textOverhead
+	}
+	return bytes
 }
 
 func (h *happened) size() int {
@@ -55,9 +73,41 @@ type log struct {
 type account struct {
 	elements *list.List
 	bytes    int
+	// readers are the last ones of each federation.
+	readers map[string]*readers
 	// floor is the revision up to which its events were forgotten, and since the time of the last.
 	floor int64
 	since time.Time
+}
+
+// share gives an event the readers that it shares, and says how many bytes are added.
+func (a *account) share(h *happened) int {
+	if len(h.allowed) == 0 {
+		return 0
+	}
+	r, added := a.readers[h.Federation], 0
+	if r == nil || !slices.Equal(r.allowed, h.allowed) {
+		r = &readers{allowed: h.allowed}
+		a.readers[h.Federation], added = r, r.size()
+	}
+	r.events++
+	h.allowed, h.readers = r.allowed, r
+	return added
+}
+
+// unshare takes the readers of an event away, and says how many bytes are gone.
+func (a *account) unshare(h *happened) int {
+	r := h.readers
+	if r == nil {
+		return 0
+	}
+	if r.events--; r.events > 0 {
+		return 0
+	}
+	if a.readers[h.Federation] == r {
+		delete(a.readers, h.Federation)
+	}
+	return r.size()
 }
 
 func newLog(since time.Time, revision int64) *log {
@@ -71,12 +121,13 @@ func (l *log) add(h *happened) {
 	h.ID = fmt.Sprintf("%d-%d", h.Revision, h.sequence)
 	a := l.accounts[h.Owner]
 	if a == nil {
-		a = &account{elements: list.New()}
+		a = &account{elements: list.New(), readers: map[string]*readers{}}
 		l.accounts[h.Owner] = a
 	}
 	a.elements.PushBack(l.all.PushBack(h))
-	a.bytes += h.size()
-	l.bytes += h.size()
+	bytes := h.size() + a.share(h)
+	a.bytes += bytes
+	l.bytes += bytes
 	for a.elements.Len() > maxAccountEvents || a.bytes > maxAccountBytes {
 		gone := l.drop(a)
 		a.floor, a.since = gone.Revision, gone.At.Time
@@ -92,8 +143,9 @@ func (l *log) add(h *happened) {
 func (l *log) drop(a *account) *happened {
 	element := a.elements.Remove(a.elements.Front()).(*list.Element) //nolint:forcetypeassert // nothing else is in it
 	h := l.all.Remove(element).(*happened)                           //nolint:forcetypeassert // nothing else is in it
-	a.bytes -= h.size()
-	l.bytes -= h.size()
+	bytes := h.size() + a.unshare(h)
+	a.bytes -= bytes
+	l.bytes -= bytes
 	if a.elements.Len() == 0 { // the floor of all is behind its own from now on
 		delete(l.accounts, h.Owner)
 	}
