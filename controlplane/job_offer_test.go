@@ -7,6 +7,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/clusters"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -431,6 +433,31 @@ func TestOnlySomeOffersAreTakenAtOnceAfterARestore(t *testing.T) {
 		}
 		if most != 20 {
 			t.Errorf("%d are taken at once", most)
+		}
+	})
+}
+
+// TestAnOfferOfAServiceThatIsGoneIsNotTaken: a cluster that was removed by force has its tombstones and answers for long.
+func TestAnOfferOfAServiceThatIsGoneIsNotTaken(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		w.full("a", "c")
+		c, id := w.clusters["c"], uuid.NewString()
+		c.offers("grayifyr2", id, "its-name", record.OfferWaiting)
+		w.answers(c, id, record.OfferFreeze)
+		c.does(silent)
+		c.disconnect()
+		if _, err := w.Clusters.Remove(t.Context(), admin, c.cluster, clusters.RemoveOptions{Force: true, Wait: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Wait: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		c.offers("grayifyr2", id, "its-name", record.OfferFrozen)
+		w.answers(c, id, record.OfferRestore)
+		<-time.After(time.Minute)
+		if _, err := w.Jobs.Get(t.Context(), admin, id); err == nil {
+			t.Error("it is a job, and its service is gone")
 		}
 	})
 }

@@ -23,9 +23,9 @@ type offerSituation struct {
 	// ours says that the present attempt of the job stands on the cluster, and posted that
 	// OSCAR has the present attempt, wherever that is.
 	ours, posted bool
-	// disbanded says that the federation is gone, or goes.
-	disbanded bool
-	now       time.Time
+	// disbanded says that the federation is gone, or goes; unknown that there is no record of it.
+	disbanded, unknown bool
+	now                time.Time
 	// frozenSince is when this instance first saw that the job is frozen, and goneSince that the
 	// offer is gone while the present session of the cluster lasts; zero without a session.
 	frozenSince, goneSince time.Time
@@ -118,10 +118,10 @@ func (s offerSituation) untaken() offerDecision {
 	switch {
 	case answered && s.answer != record.OfferFreeze:
 		return offerDecision{} // its syncer does so
-	case s.answer == "" && !s.restored && (more || s.ours), s.full && more && answered:
+	case s.answer == "" && !s.restored && (more || s.ours), (s.full || s.unknown) && more && answered:
 		return offerDecision{name: "restore", answer: record.OfferRestore}
-	case s.full && more:
-		return offerDecision{} // another member may have it: it waits for a place
+	case (s.full || s.unknown) && more:
+		return offerDecision{} // another member may have it: it waits for a place, or a person
 	case s.job == nil, s.ours, s.job.State == record.JobReturned:
 		return offerDecision{name: "take", take: true}
 	case s.posted, s.job.State.Ended() && s.job.State != record.JobParked:

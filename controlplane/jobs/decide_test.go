@@ -236,6 +236,7 @@ func TestDecideOffer(t *testing.T) {
 	posted := func(s *offerSituation) { s.posted = true }
 	restored := func(s *offerSituation) { s.restored = true }
 	full := func(s *offerSituation) { s.full = true }
+	unknown := func(s *offerSituation) { s.disbanded, s.unknown = true, true }
 	gone := func(s *offerSituation) { s.gone = true }
 	long := func(s *offerSituation) { s.goneSince = jobClock.Add(-goneFor - time.Second) }
 	late := func(s *offerSituation) { s.now = jobClock.Add(2 * time.Minute) }
@@ -249,6 +250,8 @@ func TestDecideOffer(t *testing.T) {
 		"frozen, ours, nobody asked for it":   {offer(record.OfferFrozen, &record.Job{State: record.JobAssigned}, "", func(s *offerSituation) { s.ours = true }), "restore"},
 		"frozen, and the answer may be lost":  {offer(record.OfferFrozen, nil, "", restored), "take"},
 		"frozen, one too many":                {offer(record.OfferFrozen, nil, record.OfferFreeze, full), "restore"},
+		"frozen, no federation":               {offer(record.OfferFrozen, nil, record.OfferFreeze, unknown), "restore"},
+		"frozen, no federation, may be lost":  {offer(record.OfferFrozen, nil, "", unknown, restored), ""},
 		"one too many, the answer lost":       {offer(record.OfferFrozen, nil, "", restored, full), ""},
 		"frozen, ours":                        {offer(record.OfferFrozen, &record.Job{State: record.JobAssigned}, record.OfferFreeze, func(s *offerSituation) { s.ours = true }), "take"},
 		"frozen, returned before":             {offer(record.OfferFrozen, &record.Job{State: record.JobReturned}, record.OfferFreeze), "take"},

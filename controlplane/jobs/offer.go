@@ -87,6 +87,7 @@ func situationOfOffer(v *view.View, id, cluster string, seen *clock.FirstSeen, n
 		sit.answer, sit.stale = a.Answer, a.Epoch != v.Epoch()
 	}
 	f := v.Federations.Get(sit.offer.Federation).Rec
+	sit.unknown = f == nil
 	sit.disbanded = f == nil || f.Phase != record.PhaseReady && record.Strange(f) == ""
 	if j := sit.job; j != nil {
 		standing := !j.State.Ended() && j.State != record.JobQueued && j.Place != nil
