@@ -329,11 +329,7 @@ func (c *Controller) watchSessions() []string {
 			return
 		}
 		ids = append(ids, slices.Sorted(v.Jobs.Frozen.Keys())...)
-		for id := range v.Jobs.Offered.Keys() {
-			if timesOut(v, id) {
-				ids = append(ids, id)
-			}
-		}
+		ids = append(ids, timedOffers(v)...)
 		for cluster := range v.Jobs.ByCluster.Keys() {
 			if v.Session(cluster) != 0 {
 				continue
@@ -347,6 +343,23 @@ func (c *Controller) watchSessions() []string {
 			ids = slices.AppendSeq(ids, v.Jobs.ByCluster.Of(cluster).All())
 		}
 	})
+	return ids
+}
+
+// offersAtOnce is how many offers are looked at in one tick. One cluster may have 100,000 that wait.
+const offersAtOnce = 1000
+
+// timedOffers are jobs with an offer about which time decides, offersAtOnce at most, and others each
+// time: the order of a map begins anywhere.
+func timedOffers(v *view.View) (ids []string) {
+	for id := range v.Jobs.Offered.Keys() {
+		if len(ids) == offersAtOnce {
+			return ids
+		}
+		if timesOut(v, id) {
+			ids = append(ids, id)
+		}
+	}
 	return ids
 }
 
