@@ -99,7 +99,7 @@ func TestWhoCouldSeeEventsIsBounded(t *testing.T) {
 	}
 	kept := map[string]map[*string]int{}
 	for e := l.all.Front(); e != nil; e = e.Next() {
-		h := e.Value.(*happened) //nolint:forcetypeassert // nothing else is in it
+		h := e.Value.(*happened)
 		if kept[h.Owner] == nil {
 			kept[h.Owner] = map[*string]int{}
 		}
