@@ -150,7 +150,6 @@ func (t *trial) replayFailed() error {
 	return errors.Join(err, refused(resolved, v1.CodeFailedPrecondition))
 }
 
-// replayWithout deletes the service of a job that has failed: it cannot run again.
 // replayLarge replays a job whose event is too large to be kept.
 func (t *trial) replayLarge() error {
 	defer t.only()()
@@ -165,6 +164,7 @@ func (t *trial) replayLarge() error {
 	return errors.Join(err, refused(replayed, v1.CodeFailedPrecondition))
 }
 
+// replayWithout deletes the service of a job that has failed: it cannot run again.
 func (t *trial) replayWithout() error {
 	_, err := t.api.CreateService(t.ctx, t.alone(t.name, "first"), client.CreateOptions{Wait: trialLate})
 	home := t.player.w.Cluster(t.player.users.clusters[0]).Sim
