@@ -39,7 +39,9 @@ func (t *trial) jobDeleted() error {
 	if err == nil {
 		err = t.sim.DeleteJob(jobService, name)
 	}
-	return errors.Join(err, t.becomes(id, record.JobVanished), t.started(1))
+	err = errors.Join(err, t.becomes(id, record.JobVanished), t.started(1))
+	_, cancelled := t.api.CancelJob(t.ctx, id)
+	return errors.Join(err, refused(cancelled, v1.CodeFailedPrecondition))
 }
 
 // cancelAgain has OSCAR answer the deletion of a Job, and do nothing, for a while.

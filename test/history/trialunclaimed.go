@@ -7,18 +7,22 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/wire"
+	"github.com/oscarfed/oscarfed/test/world"
 )
 
 // unclaimedTrials are those of an assignment that its syncer does not claim, since it is frozen.
 func unclaimedTrials() map[string]func(*trial) error {
 	return map[string]func(*trial) error{
-		"a job that its syncer has not claimed ends when it is cancelled":           (*trial).cancelUnclaimed,
-		"a job that its syncer has not claimed waits while its cluster is cordoned": (*trial).cordonUnclaimed,
-		"a job that its syncer has not claimed goes on without its member":          (*trial).removeUnclaimed,
-		"a job that its syncer has not claimed ends with its service":               (*trial).deleteUnclaimed,
-		"a job that its syncer has not claimed runs beside a change of its service": (*trial).changeUnclaimed,
-		"a job that its syncer has not claimed is assigned anew after a restore":    (*trial).restoreUnclaimed,
-		"a job that its syncer has claimed is assigned anew after a restore":        (*trial).restoreClaimed,
+		"a job that its syncer has not claimed ends when it is cancelled":            (*trial).cancelUnclaimed,
+		"a job that its syncer has not claimed waits while its cluster is cordoned":  (*trial).cordonUnclaimed,
+		"a job that its syncer has not claimed goes on without its member":           (*trial).removeUnclaimed,
+		"a job that its syncer has not claimed ends with its service":                (*trial).deleteUnclaimed,
+		"a job that its syncer has not claimed runs beside a change of its service":  (*trial).changeUnclaimed,
+		"a job that its syncer has not claimed is assigned anew after a restore":     (*trial).restoreUnclaimed,
+		"a job that its syncer has claimed is assigned anew after a restore":         (*trial).restoreClaimed,
+		"a job that its syncer has not claimed is not begun on a cluster that rests": (*trial).pauseUnseen,
+		"a job that its syncer has not claimed is refused without its member":        (*trial).removeUnseen,
 	}
 }
 
@@ -82,6 +86,41 @@ func (t *trial) deleteUnclaimed() error {
 
 func (t *trial) changeUnclaimed() error {
 	id, err := t.unclaimed(func(string) error { return t.change("second") })
+	return errors.Join(err, t.runs(id))
+}
+
+// unseen asks for something when a job is assigned, and lets its syncer see it before any control plane does.
+func (t *trial) unseen(ask func() error, key string, told func(id string) error) (id string, err error) {
+	slow := t.player.net.AddRule(world.HostEtcd, "control-plane-*", wire.Rule{Delay: seenLate})
+	defer slow()
+	asked := make(chan error, 1)
+	id, err = t.unclaimed(func(id string) error {
+		before, err := t.player.w.Store.Get(t.ctx, key)
+		go func() { asked <- ask() }()
+		err = errors.Join(err, awaitEach(wireDelay, "it is written", func() bool {
+			now, err := t.player.w.Store.Get(t.ctx, key)
+			return err == nil && now.ModRevision != before.ModRevision
+		}))
+		t.player.net.Host(t.cluster.Host()).Thaw()
+		return errors.Join(err, told(id))
+	})
+	return id, errors.Join(err, <-asked)
+}
+
+// pauseUnseen pauses the cluster: its syncer rests, and a control plane takes the job back.
+func (t *trial) pauseUnseen() error {
+	pause := func() error { return t.setCluster(record.ClusterPaused) }
+	id, err := t.unseen(pause, record.DesiredClusterKey(t.cluster.ID), func(id string) error { return t.withdrawn(id, record.JobWithdrawn) })
+	return errors.Join(err, t.started(0), t.setCluster(record.ClusterActive), t.runs(id))
+}
+
+// removeUnseen removes the member: its syncer refuses the job.
+func (t *trial) removeUnseen() error {
+	remove := func() error {
+		_, err := t.api.RemoveReplicas(t.ctx, t.name, t.added(), client.ChangeOptions{Async: true})
+		return err
+	}
+	id, err := t.unseen(remove, record.DesiredServiceKey(t.cluster.ID, t.name), func(id string) error { return t.withdrawn(id, record.JobServiceGone) })
 	return errors.Join(err, t.runs(id))
 }
 
