@@ -111,11 +111,14 @@ func (w *witness) lost(meta *record.Meta, v snapshot, now time.Time, keep time.D
 		// half as many revisions were written begins an epoch for nothing, in which nothing differs.
 		return fmt.Sprintf("most revisions from %d to %d: a restore leaps over them", w.Revision, v.Revision())
 	}
+	keep -= min(forgetMargin, keep/2)
+	// What was there at the witness's revision may have been deleted since, and its deletion be forgotten.
+	forgets := time.Duration(elapsedIn(v).Since(w.Revision))*time.Second >= keep
 	var buried map[string]bool
 	for _, f := range w.Facts {
 		switch {
 		case f.Deleted != "":
-			if _, ok := v.KV(record.DeletedKey(f.Deleted)); !ok && f.DeletedAt != nil && f.young(v, now, keep-forgetMargin) {
+			if _, ok := v.KV(record.DeletedKey(f.Deleted)); !ok && f.DeletedAt != nil && f.young(v, now, keep) {
 				return "the deletion of replica " + f.Deleted
 			}
 		case f.Federation != "":
@@ -123,7 +126,7 @@ func (w *witness) lost(meta *record.Meta, v snapshot, now time.Time, keep time.D
 			if ok && kv.ModRevision < f.Revision {
 				return fmt.Sprintf("revision %d of federation %s", f.Revision, f.Federation)
 			}
-			if ok || len(f.Replicas) == 0 {
+			if ok || len(f.Replicas) == 0 || forgets {
 				continue
 			}
 			if buried == nil {
@@ -146,7 +149,7 @@ func (f fact) young(v snapshot, now time.Time, than time.Duration) bool {
 	return now.Sub(f.DeletedAt.Time) < than
 }
 
-// forgetMargin is how much earlier than promised a deletion may be forgotten.
+// forgetMargin is how much earlier than promised a deletion may be forgotten, at most by half of the time.
 const forgetMargin = 24 * time.Hour
 
 // tombstones are the uids that a store has as deleted.

@@ -70,6 +70,9 @@ func TestWitness(t *testing.T) {
 	deleted := func(v fakeView, replica string, ago time.Duration) fakeView {
 		return v.put(t, record.DeletedKey(replica), record.Deleted{V: 1, UID: replica, DeletedAt: record.At(today.Add(-ago))})
 	}
+	later := func(v fakeView, by time.Duration) fakeView {
+		return v.put(t, record.ElapsedKey, record.Elapsed{V: 1, Seconds: int64(by / time.Second), Marks: []record.TimeMark{{Revision: v.revision, Seconds: 0}}})
+	}
 	meta := &record.Meta{ControlPlane: "cp", Epoch: "e0"}
 	backup := fed(fed(fakeView{}, "one", record.PhaseReady), "two", record.PhaseReady)
 	const keep = 90 * 24 * time.Hour
@@ -79,22 +82,24 @@ func TestWitness(t *testing.T) {
 		meta      *record.Meta
 		lost      bool
 	}{
-		"nothing happened":                     {seen: backup, now: backup},
-		"others changed a federation":          {seen: backup, now: fed(backup, "one", record.PhaseReady)},
-		"others deleted one":                   {seen: backup, now: deleted(backup.drop(record.FederationKey("one")), "one-a", 0)},
-		"its tombstone waits, it is gone":      {seen: backup, now: backup.drop(record.FederationKey("one")).put(t, record.DesiredServiceKey("b", "s"), record.Desired{Intent: record.IntentDelete, UID: "one-b"})},
-		"a result was forgotten":               {seen: fed(backup, "three", record.PhaseRolledBack), now: fed(backup, "three", record.PhaseRolledBack).drop(record.FederationKey("three"))},
-		"an aborted creation was forgotten":    {seen: fed(backup, "three", record.PhasePreparing), now: fed(backup, "three", record.PhasePreparing).drop(record.FederationKey("three"))},
-		"a deletion was forgotten after long":  {seen: deleted(backup, "x", keep), now: deleted(backup, "x", keep).drop(record.DeletedKey("x"))},
-		"another control plane's store":        {seen: fed(backup, "three", record.PhaseReady), now: backup, meta: &record.Meta{ControlPlane: "other", Epoch: "x"}},
-		"restored, and somebody found out":     {seen: fed(backup, "three", record.PhaseReady), now: backup, meta: &record.Meta{ControlPlane: "cp", Epoch: "e1", Epochs: []string{"e0"}}},
-		"revisions went back":                  {seen: backup.put(t, "/elsewhere", 1), now: backup, lost: true},
-		"raised: what is gone leaves no trace": {seen: fed(backup, "three", record.PhasePreparing), now: backup.raised(), lost: true},
-		"raised: a new federation is gone":     {seen: fed(backup, "three", record.PhaseReady), now: backup.raised(), lost: true},
-		"raised: a change is gone":             {seen: fed(backup, "two", record.PhaseReady), now: backup.raised(), lost: true},
-		"raised: a deletion is gone":           {seen: deleted(backup.drop(record.FederationKey("one")), "one-a", time.Hour), now: backup.raised(), lost: true},
-		"raised: a creation under way is gone": {seen: fed(backup, "three", record.PhaseApplying), now: backup.raised(), lost: true},
-		"a backup of an older epoch":           {seen: backup, now: backup, meta: &record.Meta{ControlPlane: "cp", Epoch: "e-1"}, lost: true},
+		"nothing happened":                      {seen: backup, now: backup},
+		"others changed a federation":           {seen: backup, now: fed(backup, "one", record.PhaseReady)},
+		"others deleted one":                    {seen: backup, now: deleted(backup.drop(record.FederationKey("one")), "one-a", 0)},
+		"its tombstone waits, it is gone":       {seen: backup, now: backup.drop(record.FederationKey("one")).put(t, record.DesiredServiceKey("b", "s"), record.Desired{Intent: record.IntentDelete, UID: "one-b"})},
+		"a result was forgotten":                {seen: fed(backup, "three", record.PhaseRolledBack), now: fed(backup, "three", record.PhaseRolledBack).drop(record.FederationKey("three"))},
+		"an aborted creation was forgotten":     {seen: fed(backup, "three", record.PhasePreparing), now: fed(backup, "three", record.PhasePreparing).drop(record.FederationKey("three"))},
+		"a deletion was forgotten after long":   {seen: deleted(backup, "x", keep), now: deleted(backup, "x", keep).drop(record.DeletedKey("x"))},
+		"its deletion was forgotten after long": {seen: backup, now: later(backup.drop(record.FederationKey("one")), keep)},
+		"it is gone, and too soon":              {seen: backup, now: later(backup.drop(record.FederationKey("one")), keep/2), lost: true},
+		"another control plane's store":         {seen: fed(backup, "three", record.PhaseReady), now: backup, meta: &record.Meta{ControlPlane: "other", Epoch: "x"}},
+		"restored, and somebody found out":      {seen: fed(backup, "three", record.PhaseReady), now: backup, meta: &record.Meta{ControlPlane: "cp", Epoch: "e1", Epochs: []string{"e0"}}},
+		"revisions went back":                   {seen: backup.put(t, "/elsewhere", 1), now: backup, lost: true},
+		"raised: what is gone leaves no trace":  {seen: fed(backup, "three", record.PhasePreparing), now: backup.raised(), lost: true},
+		"raised: a new federation is gone":      {seen: fed(backup, "three", record.PhaseReady), now: backup.raised(), lost: true},
+		"raised: a change is gone":              {seen: fed(backup, "two", record.PhaseReady), now: backup.raised(), lost: true},
+		"raised: a deletion is gone":            {seen: deleted(backup.drop(record.FederationKey("one")), "one-a", time.Hour), now: backup.raised(), lost: true},
+		"raised: a creation under way is gone":  {seen: fed(backup, "three", record.PhaseApplying), now: backup.raised(), lost: true},
+		"a backup of an older epoch":            {seen: backup, now: backup, meta: &record.Meta{ControlPlane: "cp", Epoch: "e-1"}, lost: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := attest(meta, tt.seen)
