@@ -236,7 +236,7 @@ func (p *player) jobs() {
 		if lost || p.lost(cancelled) || p.plan.Restores() && p.drifted {
 			most++ // before the restore, and after it: a Job that was deleted leaves no trace
 		}
-		if p.sweptTooSoon(event(number)) {
+		if p.sweptTooSoon(event(number)) || p.plan.outlastsKeys() && len(p.users.submitted[number]) > 1 {
 			most++
 		}
 		job := p.w.Job(id)

@@ -24,6 +24,15 @@ func (s Shape) forgets(c *controlplane.Config) {
 	}
 }
 
+// outlastsKeys says whether a control plane may be frozen for longer than idempotency keys are kept: when it goes on it
+// takes what it was sent before, and what was sent again elsewhere is forgotten.
+func (p Plan) outlastsKeys() bool {
+	return p.Shape.Forgets && slices.ContainsFunc(p.Steps, func(s Step) bool {
+		f := s.Fault
+		return f != nil && f.Kind == faultFreeze && strings.HasPrefix(f.On, "control-plane-") && f.For > shortKeepRequest
+	})
+}
+
 // kept says which records a control plane that forgets has yet, although what they are about is over.
 func (p *player) kept(ctx context.Context) (open []string) {
 	items, err := p.w.Store.ListKeys(ctx, record.Root)
