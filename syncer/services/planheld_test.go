@@ -23,6 +23,7 @@ func TestWhatIsAheadOfARestoredStoreIsHeld(t *testing.T) {
 	}
 	apply, remove, prepare := record.IntentApply, record.IntentDelete, record.IntentPrepare
 	again := func(d *record.Desired) { d.Again = true }
+	released := func(d *record.Desired) { d.Keep = record.KeepRelease }
 	for _, tt := range []struct {
 		name string
 		s    situation
@@ -39,6 +40,11 @@ func TestWhatIsAheadOfARestoredStoreIsHeld(t *testing.T) {
 		{"a tombstone before the backup", situation{epoch: "e1", desired: desired(remove), local: stands("", 2)}, detach, ""},
 		{"a tombstone, and a later generation", situation{epoch: "e1", desired: desired(remove), local: stands("", 3)}, report, record.HeldAhead},
 		{"a tombstone of a number that was given twice", situation{epoch: "e1", desired: desired(remove, in("e1", record.Branch{Generation: 1})), local: stands("", 2)}, report, record.HeldAhead},
+		{"a tombstone, and the marks are dropped", situation{epoch: "e1", desired: desired(remove, in("e1")), observed: reported("e1"), local: stands("", 0)}, detach, ""},
+		{"a tombstone, and the marks are dropped before a report", situation{epoch: "e1", desired: desired(remove, in("e1")), local: stands("", 0)}, detach, ""},
+		{"to be released", situation{epoch: "e1", desired: desired(remove, in("e1"), released), observed: reported("e1"), local: mine(func(l *local) { l.epoch, l.marked = "e1", true })}, release, ""},
+		{"released", situation{epoch: "e1", desired: desired(remove, in("e1"), released), observed: reported("e1"), local: stands("", 0)}, acknowledge, ""},
+		{"released, and was held for it", situation{epoch: "e1", desired: desired(remove, in("e1"), released), observed: reported("e1", heldAs(record.HeldAhead)), local: stands("", 0)}, acknowledge, ""},
 		{"a prepare, and it stands", situation{epoch: "e1", desired: desired(prepare), local: stands("", 2)}, castVote, ""},
 		{"a prepare, and a later one stands", situation{epoch: "e1", desired: desired(prepare), local: stands("", 3)}, report, record.HeldAhead},
 

@@ -61,12 +61,17 @@ func planGone(s situation, message string) decision {
 
 // planOurEnd: our service stands and is to be deleted.
 func planOurEnd(s situation) decision {
-	have := s.local.generation
-	if have == 0 && s.observed != nil {
-		have = s.observed.ObservedGeneration
+	have, epoch := s.local.generation, s.local.epoch
+	if have == 0 {
+		// Its marks are gone: a user's PUT dropped them, or our release took them. What was reported of it is of
+		// the history that the store has.
+		epoch = s.desired.Epoch
+		if s.observed != nil {
+			have = s.observed.ObservedGeneration
+		}
 	}
 	switch {
-	case s.ahead(have):
+	case !s.desired.Covers(epoch, have):
 		return heldAhead(s, have)
 	case s.local.half:
 		return planHalf(s)
