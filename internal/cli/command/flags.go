@@ -2,6 +2,7 @@ package command
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,6 +57,29 @@ func (f Flags) Required(name string) {
 func (f Flags) Text(p *string, name, short, value, word, help string) {
 	f.StringVarP(p, name, short, value, help)
 	f.word(name, word)
+}
+
+// File adds --file, -f, which is given once: of two files the last one would be taken, and the other left out
+// without a word.
+func (f Flags) File(p *string, help string) {
+	f.Text(p, "file", "f", "", "FILE", help)
+	flag := f.Lookup("file")
+	flag.Value = &once{Value: flag.Value}
+}
+
+// once is a value that is given once.
+type once struct {
+	pflag.Value
+
+	given bool
+}
+
+func (o *once) Set(s string) error {
+	if o.given {
+		return errors.New("it is given twice")
+	}
+	o.given = true
+	return o.Value.Set(s)
 }
 
 // Choice takes one of the values.

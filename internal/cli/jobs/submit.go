@@ -45,7 +45,7 @@ func Submit(a *command.App) *cobra.Command {
 		},
 	}
 	f := command.FlagsOf(cmd)
-	f.Text(&c.File, "file", "f", "", "FILE", "File with the event; - for standard input. Without it the event is empty.")
+	f.File(&c.File, "File with the event; - for standard input. Without it the event is empty.")
 	f.ClusterOf(&c.Cluster)
 	f.Text(&c.Key, "idempotency-key", "", "", "KEY", "Sent again with the same key it is the same job, for 24 hours.")
 	f.BoolVarP(&c.Wait, "wait", "", false, "Wait until the job has ended. Ends with 0 when it succeeded, 1 when it ended otherwise.")

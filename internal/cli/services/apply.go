@@ -51,7 +51,7 @@ func Apply(a *command.App) *cobra.Command {
 	}
 	f := command.FlagsOf(cmd)
 	f.BoolVar(&c.Strict, "strict", false, "Refuse a definition with keys that nothing knows, instead of a warning.")
-	f.Text(&c.File, "file", "f", "", "FILE", "The FDL, or a folder of FDLs (.yaml, .yml); - reads one from standard input.")
+	f.File(&c.File, "The FDL, or a folder of FDLs (.yaml, .yml); - reads one from standard input.")
 	f.BoolVarP(&c.Recursive, "recursive", "R", false, "With a folder: also those below it.")
 	f.BoolVar(&c.DryRun, "dry-run", false, "Show what would be written, as plan does, and write nothing.")
 	f.Text(&c.Plan, "plan", "", "", "FILE", "A file that plan --out wrote: does exactly that, or refuses with status 6 and writes nothing.")

@@ -45,7 +45,7 @@ func Delete(a *command.App) *cobra.Command {
 		},
 	}
 	f := command.FlagsOf(cmd)
-	f.Text(&c.File, "file", "f", "", "FILE", "Delete the services of this FDL, the last one first; - reads it from standard input.")
+	f.File(&c.File, "Delete the services of this FDL, the last one first; - reads it from standard input.")
 	c.Asking.Flags(f)
 	f.ClusterOf(&c.Cluster)
 	f.Text(&c.Data, "data", "", "", "WORD", "delete: also delete the buckets that were made for the service, with what is in them.")

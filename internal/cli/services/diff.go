@@ -54,7 +54,7 @@ func Diff(a *command.App) *cobra.Command {
 	f.ClusterOf(&c.Cluster)
 	f.Generation(&c.From, "from", "N", "Older generation; the one before --to when not given, with -f the present one.")
 	f.Generation(&c.To, "to", "N", "Newer generation; the present one when not given.")
-	f.Text(&c.File, "file", "f", "", "FILE", "Compare with the service of this name in an FDL; - reads it from standard input.")
+	f.File(&c.File, "Compare with the service of this name in an FDL; - reads it from standard input.")
 	return cmd
 }
 

@@ -42,7 +42,7 @@ func Plan(a *command.App) *cobra.Command {
 	}
 	f := command.FlagsOf(cmd)
 	f.BoolVar(&c.Strict, "strict", false, "Refuse a definition with keys that nothing knows, instead of a warning.")
-	f.Text(&c.File, "file", "f", "", "FILE", "The FDL; - reads it from standard input.")
+	f.File(&c.File, "The FDL; - reads it from standard input.")
 	f.Text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the coordinator, when the FDL names none.")
 	f.Text(&c.Deployment, "deployment", "", "", "WORD", "As of apply: transactional or best-effort. Overrides the FDL of a creation.")
 	f.BoolVar(&c.Ask, "ask", false, "Ask the clusters what they would vote.")
