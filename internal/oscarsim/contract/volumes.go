@@ -1,6 +1,10 @@
 package contract
 
-import "testing"
+import (
+	"strings"
+	"testing"
+	"time"
+)
 
 // volumes checks when a volume goes with its service, and what a creation does to one that is there. It needs a target
 // with managed volumes. All of it was read in the upstream's source.
@@ -13,6 +17,12 @@ func (s *suite) volumes(t *testing.T) {
 	}
 	gone := func(t *testing.T) {
 		t.Helper()
+		// Kubernetes keeps a claim that is being deleted until its controller has seen that no pod uses it.
+		for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
+			if got := s.do(t, "GET", path, nil); got.status != 200 || !strings.Contains(got.body, `"phase":"deleting"`) {
+				break
+			}
+		}
 		s.do(t, "GET", path, nil).want(t, 404, "")
 	}
 	there := func(t *testing.T, service string) {
