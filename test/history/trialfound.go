@@ -3,7 +3,11 @@ package history
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
@@ -19,6 +23,8 @@ func foundTrials() map[string]func(*trial) error {
 		"jobs that were queued at a backup are as their clusters have them":     (*trial).foundQueued,
 		"a job that was assigned at a backup is as its cluster has it":          (*trial).foundAssigned,
 		"a job that was replayed since a backup is at its later attempt":        (*trial).foundLater,
+		"a job that was released after a restore tells where it ran before":     (*trial).foundBesides,
+		"a Job that somebody names as ours is told after a restore":             (*trial).foundForeign,
 		"a change that waited for votes at a backup is refused":                 (*trial).lostChangeVotes,
 		"a creation that was asked for at a backup, and changed since, is held": (*trial).aheadOfVote,
 		"a deletion of what was changed since a backup waits for a person":      (*trial).aheadOfDeletion,
@@ -86,7 +92,7 @@ func (t *trial) foundQueued() error {
 	defer t.decided()
 	defer t.only()()
 	var all error
-	for _, status := range []string{oscarsim.JobRunning, oscarsim.JobFailed} {
+	for _, status := range []string{oscarsim.JobRunning, oscarsim.JobSucceeded, oscarsim.JobFailed} {
 		one, state := t.named(status), statuses()[status]
 		one.cluster.Kill()
 		<-time.After(sessionOver)
@@ -134,6 +140,74 @@ func (t *trial) foundLater() error {
 	}))
 	err = errors.Join(err, t.await("it is at its second attempt", func() bool { j := t.player.w.Job(id); return j != nil && j.Attempt == 2 }))
 	return errors.Join(err, t.sim.SetJobStatus(jobService, t.laterThan(name), oscarsim.JobSucceeded), t.becomes(id, record.JobSucceeded), t.started(2))
+}
+
+// foundBesides has a job run that was queued at the backup. Its cluster does not say so after the restore, and a person
+// releases the job: it runs elsewhere when the first attempt is found.
+func (t *trial) foundBesides() error {
+	defer t.decided()
+	back := t.only()
+	home := t.player.w.Cluster(t.player.users.clusters[0])
+	t.cluster.Kill()
+	<-time.After(sessionOver)
+	id, err := t.submit()
+	var first string
+	err = errors.Join(err, t.goesBack(restoreLive, func() error {
+		t.cluster.Start()
+		var err error
+		first, err = keep(t.sim, jobService, "the event of "+t.name)
+		err = errors.Join(err, t.becomes(id, record.JobRunning))
+		t.cluster.Kill()
+		return err
+	}))
+	back()
+	<-time.After(trialQuiet)
+	err = errors.Join(err, t.started(1))
+	for i := 1; i < t.player.plan.Shape.Clusters; i++ {
+		if c := t.player.w.Cluster(clusterID(i)); c != t.cluster {
+			c.Kill()
+			defer c.Start()
+		}
+	}
+	<-time.After(sessionOver)
+	_, released := t.api.ReplayJob(t.ctx, id)
+	next, kept := keep(home.Sim, jobService, "the event of "+t.name)
+	err = errors.Join(err, released, kept, t.becomes(id, record.JobRunning))
+	t.cluster.Start()
+	err = errors.Join(err, t.withdrawn(id, record.JobStoreRestored))
+	err = errors.Join(err, t.sim.SetJobStatus(jobService, first, oscarsim.JobSucceeded), home.Sim.SetJobStatus(jobService, next, oscarsim.JobSucceeded))
+	return errors.Join(err, t.becomes(id, record.JobSucceeded), t.started(2))
+}
+
+// foundForeign has somebody give a Job of his a name that only ours have. Nobody can tell it from one that the restore
+// has lost.
+func (t *trial) foundForeign() error {
+	defer t.decided()
+	id := uuid.NewString()
+	name := record.JobName(jobService, id, 1)
+	err := errors.Join(t.post(name, "somebody's event"), t.sim.SetJobStatus(jobService, name, oscarsim.JobRunning), t.newHistoryElsewhere())
+	err = errors.Join(err, t.becomes(id, record.JobRunning), t.sim.SetJobStatus(jobService, name, oscarsim.JobSucceeded))
+	return errors.Join(err, t.becomes(id, record.JobSucceeded))
+}
+
+// post makes a Job of a name at the OSCAR of the trial's cluster, as a user does who knows the token of the service.
+func (t *trial) post(name, event string) error {
+	service, _ := t.sim.Service(jobService)
+	req, err := http.NewRequestWithContext(t.ctx, http.MethodPost, t.cluster.URL+"/job/"+jobService, strings.NewReader(event))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+service.Token)
+	req.Header.Set("X-Delegated-Job-ID", name)
+	resp, err := t.player.w.HTTP().Do(req)
+	if err != nil {
+		return err
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusCreated {
+		err = fmt.Errorf("OSCAR answers %s", resp.Status)
+	}
+	return err
 }
 
 // laterThan is the name of another Job of the trial's event.
