@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -26,6 +28,9 @@ func guestTrials() map[string]func(*trial) error {
 		"a creation that is under way ends when its cluster is removed":       (*trial).removedApplying,
 		"a cluster that is removed keeps its services, when that is ordered":  (*trial).keptOnRemoval,
 		"a change that wants a cluster that is removed is refused":            (*trial).addedMeanwhile,
+		"a service without our marks is kept when its cluster is removed":     (*trial).keptUnmarked,
+		"a cluster with jobs that goes away while it is removed is told":      (*trial).removedWithJobAway,
+		"a job that a removed cluster has claimed goes on":                    (*trial).removedClaimed,
 		"a member that outlives its cluster's registration is kept":           func(t *trial) error { return t.outlives("cluster", t.stands) },
 		"a member that outlives its cluster's registration goes":              func(t *trial) error { return t.outlives("store", t.gone) },
 		"a federation that outlives its cluster's registration is taken up":   (*trial).outlivesAlone,
@@ -237,6 +242,58 @@ func (t *trial) keptOnRemoval() error {
 	}
 	t.sim.RemoveService(t.name)
 	return err
+}
+
+// keptUnmarked has somebody take our marks from the service on the guest before the removal that keeps it.
+func (t *trial) keptUnmarked() error {
+	err := t.onGuest(func(s *oscar.Service) { s.Federation.Drift = oscar.DriftReport })
+	err = errors.Join(err, t.changeDirectlyTo(func(fields map[string]any) {
+		delete(fields, "annotations")
+		delete(fields, "federation")
+	}), t.phase(record.PhaseDrifted))
+	was := t.script(t.sim)
+	err = errors.Join(err, t.remove(client.RemoveClusterOptions{Orphan: true}), t.goesOn())
+	if t.gone(t.sim) || t.script(t.sim) != was {
+		err = errors.Join(err, errors.New("it is not as its owner has left it"))
+	}
+	t.sim.RemoveService(t.name)
+	return err
+}
+
+// removedWithJobAway ends the syncer of the guest as soon as its service is gone, whose job has not ended.
+func (t *trial) removedWithJobAway() error {
+	id, _, err := t.runsOnGuest()
+	t.sim.RemoveService(t.name)
+	err = errors.Join(err, t.remove(client.RemoveClusterOptions{}), awaitEach(seenLate/10, "its service is forgotten", func() bool {
+		_, err := t.player.w.Store.Get(t.ctx, record.DesiredServiceKey(t.cluster.ID, t.name))
+		return errors.Is(err, store.ErrNotFound)
+	}))
+	t.cluster.Kill()
+	<-time.After(sessionOver)
+	reg, read := t.api.Cluster(t.ctx, t.cluster.ID)
+	if read == nil && (reg.Removal == nil || !reg.Removal.Blocked || !strings.Contains(reg.Removal.Waits, "has 1 jobs")) {
+		err = errors.Join(err, fmt.Errorf("its removal is told as %+v", reg.Removal))
+	}
+	t.cluster.Start()
+	t.full()()
+	return errors.Join(err, read, t.goesOn(), t.await("the job has ended", func() bool { return t.state(id).Ended() }))
+}
+
+// removedClaimed removes the guest by force when its syncer has claimed a job, and is frozen then.
+func (t *trial) removedClaimed() error {
+	err := t.onGuest(nil)
+	mend := t.roomOnGuest()
+	slow := t.slowEtcd()
+	id, sent := t.send("the event of " + t.name)
+	err = errors.Join(err, sent, t.whenTold(id, record.JobClaimed))
+	host := t.player.net.Host(t.cluster.Host())
+	host.Freeze()
+	slow()
+	err = errors.Join(err, t.remove(client.RemoveClusterOptions{Force: true}), t.withdrawn(id, record.JobClusterLost))
+	mend()
+	err = errors.Join(err, t.runs(id))
+	host.Thaw()
+	return errors.Join(err, t.goesOn())
 }
 
 // addedMeanwhile removes the guest while a change waits for its vote.
