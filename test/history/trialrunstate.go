@@ -53,27 +53,29 @@ func (t *trial) changeStopped() error {
 	<-time.After(trialSoon)
 	t.sim.ClearFaults()
 	err = errors.Join(err, changed, t.is("second"), t.runsAs(true))
-	err = errors.Join(err, t.fails(oscarsim.OpStart))
-	t.changeStoredDirectly()
+	err = errors.Join(err, t.changeStoppedDirectly(), t.fails(oscarsim.OpStart))
 	<-time.After(trialSoon)
 	t.sim.ClearFaults()
 	err = errors.Join(err, t.is("second"), t.runsAs(true))
 	return errors.Join(err, t.delete(), t.nowhere())
 }
 
-// changeStoredDirectly replaces the service by one that is changed and stopped.
-func (t *trial) changeStoredDirectly() {
-	_ = t.changeDirectly() // OSCAR starts it, and says no
-	_, _, _ = t.player.w.TryDirectly(t.ctx, http.MethodPost, t.cluster.URL+"/system/services/"+t.name+"/stop", nil)
+// changeStoppedDirectly starts the service, changes it and stops it, at its OSCAR.
+func (t *trial) changeStoppedDirectly() error {
+	return errors.Join(t.orderDirectly("start"), t.changeDirectly(), t.orderDirectly("stop"))
+}
+
+// orderDirectly stops or starts the service at its OSCAR.
+func (t *trial) orderDirectly(order string) error {
+	status, _, err := t.player.w.TryDirectly(t.ctx, http.MethodPost, t.cluster.URL+"/system/services/"+t.name+"/"+order, nil)
+	if err == nil && status >= http.StatusMultipleChoices {
+		err = fmt.Errorf("OSCAR answers %d to %s", status, order)
+	}
+	return err
 }
 
 func (t *trial) startedDirectly() error {
-	err := t.createExposed()
-	status, _, started := t.player.w.TryDirectly(t.ctx, http.MethodPost, t.cluster.URL+"/system/services/"+t.name+"/start", nil)
-	if started == nil && status >= http.StatusMultipleChoices {
-		started = fmt.Errorf("OSCAR answers %d", status)
-	}
-	return errors.Join(err, started, t.runsAs(true))
+	return errors.Join(t.createExposed(), t.orderDirectly("start"), t.runsAs(true))
 }
 
 // stopFails has OSCAR refuse to stop the service, and orders the opposite while the service is paused.
