@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/oscarfed/oscarfed/api/client"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -31,8 +32,17 @@ func (t *trial) longQueue() error {
 		}
 		err = t.await("it is decided", func() bool { return one.wholePhase() != "" && one.wholePhase() != record.PhasePreparing })
 		if one.wholePhase() == record.PhaseAborted {
-			return errors.Join(err, one.refusedFor(record.ReasonQueueTooLong))
+			return errors.Join(err, one.refusedFor(record.ReasonQueueTooLong), t.named("-wide").besidesQueue())
 		}
+	}
+	return err
+}
+
+// besidesQueue creates a service there and elsewhere: it is refused there.
+func (t *trial) besidesQueue() error {
+	err := errors.Join(refused(t.create(trialLate, nil), v1.CodeUnavailable), t.refusedFor(record.ReasonQueueTooLong))
+	if reason := t.reason(); reason == record.ReasonQueueTooLong {
+		err = errors.Join(err, errors.New("it is refused elsewhere, too"))
 	}
 	return err
 }
