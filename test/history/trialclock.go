@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 )
@@ -44,6 +47,22 @@ func (t *trial) syncerClock() error {
 // refusedCreates are more than a syncer sends before it tells of a failure, and fewer than it sends until the
 // deadline.
 const refusedCreates = 4
+
+// closed has OSCAR refuse the connections of all creates: the refusal says so.
+func (t *trial) closed() error {
+	t.cluster.Kill()
+	t.cluster.Start(func(c *syncer.Config) {
+		closed := &closedToCreates{OSCAR: c.OSCAR}
+		closed.refusals.Store(math.MaxInt64)
+		c.OSCAR = closed
+	})
+	<-time.After(sessionOver)
+	err := refused(t.create(trialLate, nil), v1.CodeReplicaFailed)
+	err = errors.Join(err, t.refusedFor(record.ReasonOscarUnreachable))
+	t.cluster.Kill()
+	t.cluster.Start()
+	return errors.Join(err, t.nowhere())
+}
 
 // closedToCreates is an OSCAR that refuses the connections of the first creates.
 type closedToCreates struct {

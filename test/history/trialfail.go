@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
@@ -30,6 +32,10 @@ func serviceTrials() map[string]func(*trial) error {
 		"a creation that OSCAR does half is rolled back":                            (*trial).halfMade,
 		"a creation whose OSCAR breaks off is over soon after its deadline":         (*trial).breaksOff,
 		"a creation whose OSCAR is away is refused":                                 (*trial).oscarAway,
+		"a creation whose OSCAR takes no creates is over at its deadline":           (*trial).closed,
+		"a creation whose syncer is silent is refused for what it has said before":  (*trial).silentAway,
+		"a deletion that waits for a cluster can be hurried":                        (*trial).hurried,
+		"a volume that goes with its service keeps the service":                     (*trial).perishes,
 		"a creation whose OSCAR goes away is over soon after its deadline":          (*trial).oscarGoes,
 		"a service of an earlier life is left alone until its place is free":        (*trial).otherLife,
 		"a service in the place of a creation is left alone":                        (*trial).placeTaken,
@@ -227,6 +233,68 @@ func (t *trial) oscarAway() error {
 	again := refused(t.create(trialSoon, nil), v1.CodeUnavailable)
 	_, removed := t.api.RemoveCluster(t.ctx, t.cluster.ID, client.RemoveClusterOptions{})
 	return errors.Join(err, again, refused(removed, v1.CodeFailedPrecondition))
+}
+
+// silentAway freezes a syncer that has said that its OSCAR is away.
+func (t *trial) silentAway() error {
+	t.cluster.OscarDies()
+	defer t.cluster.OscarLives()
+	<-time.After(trialLate)
+	host := t.player.net.Host(t.cluster.Host())
+	host.Freeze()
+	defer host.Thaw()
+	return errors.Join(refused(t.create(trialSoon, nil), v1.CodeUnavailable), t.refusedFor(record.ReasonOscarUnreachable))
+}
+
+// hurried deletes a service while a job runs on a cluster that goes away: when it comes back the deletion is to end jobs.
+func (t *trial) hurried() error {
+	err := t.create(trialLate, nil)
+	back := t.only()
+	id, sent := t.send("one")
+	_, kept := keep(t.sim, t.name, "one")
+	err = errors.Join(err, sent, kept, t.becomes(id, record.JobRunning))
+	back()
+	err = errors.Join(err, t.delete())
+	<-time.After(trialSoon)
+	t.cluster.Kill()
+	<-time.After(sessionOver)
+	err = errors.Join(err, t.await("the others have forgotten it", func() bool {
+		_, err := t.player.w.Store.Get(t.ctx, record.DesiredServiceKey(t.player.users.clusters[0], t.name))
+		return errors.Is(err, store.ErrNotFound)
+	}))
+	_, hurries := t.api.DeleteService(t.ctx, t.name, client.DeleteOptions{Jobs: "cancel"})
+	if t.gone(t.sim) || t.state(id) != record.JobRunning {
+		err = errors.Join(err, fmt.Errorf("the cluster is away, and the job is %s", t.state(id)))
+	}
+	t.cluster.Start()
+	return errors.Join(err, hurries, t.becomes(id, record.JobCancelled), t.nowhere())
+}
+
+// perishes has somebody make a service again so that OSCAR would delete its volume with it.
+func (t *trial) perishes() error {
+	t.cluster = t.player.w.Cluster(t.player.users.clusters[0])
+	t.sim = t.cluster.Sim
+	s := t.alone(t.name, "first")
+	s.Volume = &oscar.Volume{Size: "1Gi", MountPath: "/data"}
+	_, err := t.api.CreateService(t.ctx, s, client.CreateOptions{Wait: trialLate})
+	was, _ := t.sim.Service(t.name)
+	again := changed(was, func(fields map[string]any) {
+		volume, _ := fields["volume"].(map[string]any)
+		volume["lifecycle_policy"] = "delete"
+	})
+	t.sim.RemoveService(t.name)
+	_, _, removed := t.player.w.TryDirectly(t.ctx, http.MethodDelete, t.cluster.URL+"/system/volumes/"+t.name, nil)
+	err = errors.Join(err, removed, t.sim.PutService(again), t.delete())
+	<-time.After(trialLate)
+	_, has := t.sim.Volume(oscar.OwnerAdmin, t.name)
+	if t.gone(t.sim) || !has {
+		err = errors.Join(err, errors.New("the volume went with its service"))
+	}
+	_, deleted := t.api.DeleteService(t.ctx, t.name, client.DeleteOptions{Data: "delete"})
+	return errors.Join(err, deleted, t.await("both are gone", func() bool {
+		_, has := t.sim.Volume(oscar.OwnerAdmin, t.name)
+		return t.gone(t.sim) && !has
+	}))
 }
 
 // oscarGoes ends OSCAR as soon as the service is to be made there.
