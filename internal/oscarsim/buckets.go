@@ -71,7 +71,7 @@ func (s *Sim) listBuckets(c *call) {
 	defer s.mu.Unlock()
 	var list []bucketInfo
 	for _, name := range slices.Sorted(maps.Keys(s.minio.buckets)) {
-		if !s.ownsBucket(c, name) {
+		if !s.ownsBucket(c, name) || c.user != nil && s.minio.buckets[name].groupless {
 			continue
 		}
 		owner := ""
@@ -183,6 +183,7 @@ func (s *Sim) share(c *call, prefix, name string, in bucketInfo) {
 		}
 	}
 	s.minio.policies[name] = append(s.minio.policies[name], name)
+	s.minio.buckets[name].nobody = len(in.AllowedUsers) == 0
 }
 
 // updateBucket changes who may see a user's bucket; the administrator's have no policies.
@@ -222,6 +223,13 @@ func (s *Sim) deleteBucket(c *call) {
 	}
 	if !s.ownsBucket(c, name) {
 		c.text(http.StatusForbidden, fmt.Sprintf("User '%s' is not authorised", c.user.Subject))
+		return
+	}
+	if b := s.minio.buckets[name]; c.user != nil && b.nobody && s.minio.inPolicy(name, name) {
+		// To empty a group without members removes it, and then it cannot be removed: the bucket stays, and its owner
+		// is not shown it any more.
+		b.groupless = true
+		c.text(http.StatusInternalServerError, "error removing policy for group")
 		return
 	}
 	delete(s.minio.buckets, name)

@@ -28,6 +28,8 @@ type bucket struct {
 	objects       map[string]object
 	tags          map[string]string
 	notifications []notification
+	// nobody says that it is restricted and its group has no members, and groupless that this group is gone.
+	nobody, groupless bool
 }
 
 type object struct {
