@@ -68,7 +68,7 @@ const (
 
 func personService(who, service int) string { return fmt.Sprintf("person%d-%d", who, service) }
 
-func personSubject(who int) string { return fmt.Sprintf("%d5bb11b4/person@egi.eu", who) }
+func personSubject(who int) string { return fmt.Sprintf("%d5bb11b4f2c6/person@egi.eu", who) }
 
 // private says whether only its owner may see a service.
 func private(service int) bool { return service == 0 }

@@ -29,6 +29,8 @@ const (
 	// may take.
 	tokenLife = time.Hour
 	expiryLag = time.Minute
+	// issued is how long an access token is good that a refresh token is exchanged for.
+	issued = 10 * time.Minute
 	// ownersPause is how often people look after their services at the end.
 	ownersPause = 10 * time.Minute
 	// eventsOf separates the events of people from each other's, and from those of other users.
@@ -66,7 +68,7 @@ func (p *player) invite() {
 		return
 	}
 	iss := issuer.Serve(p.t, p.net.Host(hostIssuer).MustListen(p.t), "")
-	iss.Grant(issuer.Grants{Rotate: p.plan.Seed%2 == 0, Lifetime: 10 * time.Minute})
+	iss.Grant(issuer.Grants{Rotate: p.plan.Seed%2 == 0, Lifetime: issued})
 	p.people = &people{issuer: iss, vaults: map[string]*token.Memory{}, tokens: map[string]int{}}
 	for i := range p.plan.Shape.All() {
 		p.people.vaults[clusterID(i)] = &token.Memory{}

@@ -98,7 +98,7 @@ type suite struct {
 func suites() []suite {
 	return []suite{
 		{trials: trials()}, {trials: restoreTrials()}, {trials: guestTrials(), guests: 1, people: 1}, {trials: endpointTrials()}, {trials: batchTrials()},
-		{trials: jobWayTrials()}, {trials: tokenTrials(), people: 1}, {trials: serviceTrials()}, {trials: foundTrials()}, {trials: unclaimedTrials()},
+		{trials: jobWayTrials()}, {trials: tokenTrials(), people: 1}, {trials: tokenWayTrials(), people: 1}, {trials: serviceTrials()}, {trials: foundTrials()}, {trials: unclaimedTrials()},
 		{trials: slowTrials(), latency: time.Minute},
 	}
 }

@@ -168,21 +168,28 @@ func (t *trial) tokenDeleted() error {
 
 // tokenVolume deletes a service with its volume when the token that they were made with is over.
 func (t *trial) tokenVolume() error {
+	there, err := t.ownedVolume()
+	t.player.renew(t.owner(), tokenLife)
+	_, deleted := t.player.api(t.owner()).DeleteService(t.ctx, t.name, client.DeleteOptions{Data: "delete"})
+	return errors.Join(err, deleted, t.await("both are gone", func() bool { return t.gone(t.sim) && !there() }))
+}
+
+// ownedVolume creates a service of the owner with a volume. When it comes back, the access token that it was made with
+// is over.
+func (t *trial) ownedVolume() (there func() bool, err error) {
 	t.cluster = t.player.w.Cluster(t.player.users.clusters[0])
 	t.sim = t.cluster.Sim
 	t.player.renew(t.owner(), tokenOver)
 	s := t.alone(t.name, "first")
 	s.Visibility, s.Volume = oscar.VisibilityPrivate, &oscar.Volume{Size: "1Gi", MountPath: "/data"}
 	s.Environment.Secrets[oscar.RefreshTokenKey] = t.refreshed()
-	_, err := t.player.api(t.owner()).CreateService(t.ctx, s, client.CreateOptions{Wait: trialLate})
-	there := func() bool { _, has := t.sim.Volume(personSubject(t.owner().number), t.name); return has }
+	_, err = t.player.api(t.owner()).CreateService(t.ctx, s, client.CreateOptions{Wait: trialLate})
+	there = func() bool { _, has := t.sim.Volume(personSubject(t.owner().number), t.name); return has }
 	if !there() {
 		err = errors.Join(err, errors.New("it has no volume"))
 	}
 	<-time.After(past)
-	t.player.renew(t.owner(), tokenLife)
-	_, deleted := t.player.api(t.owner()).DeleteService(t.ctx, t.name, client.DeleteOptions{Data: "delete"})
-	return errors.Join(err, deleted, t.await("both are gone", func() bool { return t.gone(t.sim) && !there() }))
+	return there, err
 }
 
 func (t *trial) tokenIssuerAway() error {
