@@ -350,6 +350,7 @@ func (j *job) become(status string) error {
 			j.started = now
 		}
 		j.finished = now
+	case JobUnknown:
 	default:
 		return fmt.Errorf("unknown job status %q", status)
 	}

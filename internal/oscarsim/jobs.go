@@ -22,6 +22,8 @@ const (
 	JobSucceeded = "Succeeded"
 	JobFailed    = "Failed"
 	JobSuspended = "Suspended"
+	// JobUnknown is one whose node does not answer.
+	JobUnknown = "Unknown"
 )
 
 const (

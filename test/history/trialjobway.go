@@ -1,8 +1,12 @@
 package history
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
@@ -10,6 +14,8 @@ import (
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/test/wire"
 	"github.com/oscarfed/oscarfed/test/world"
 )
@@ -17,28 +23,30 @@ import (
 // jobWayTrials are those of jobs that only one cluster can take, and whose OSCAR, lists or owner come between.
 func jobWayTrials() map[string]func(*trial) error {
 	return map[string]func(*trial) error{
-		"a job that its syncer has claimed ends when it is cancelled":              (*trial).cancelClaimed,
-		"a job that its syncer has claimed waits while its cluster is paused":      (*trial).pauseClaimed,
-		"a job that cannot reach its OSCAR ends when it is cancelled":              (*trial).cancelUnsent,
-		"a job that cannot reach its OSCAR waits while its cluster is paused":      (*trial).pauseUnsent,
-		"a job that cannot reach its OSCAR ends with its service":                  (*trial).deleteUnsent,
-		"a job that cannot reach its OSCAR for long is tried again":                (*trial).longUnsent,
-		"a job that OSCAR fails to make is sent again":                             (*trial).makingFails,
-		"a job that OSCAR never answers is uncertain until a person decides":       (*trial).resolveDoubt,
-		"a job that OSCAR never answers, and that is cancelled, ends":              (*trial).cancelDoubt,
-		"a job that OSCAR never answers, and whose cluster is paused, ends":        (*trial).pauseDoubt,
-		"a job that OSCAR never answers, and whose syncer dies, ends":              (*trial).dieInDoubt,
-		"a job is what the first list shows of it, however late":                   (*trial).seenFirst,
-		"a job that somebody deletes has vanished":                                 (*trial).jobDeleted,
-		"a job that is cancelled is deleted again, while its OSCAR does not do so": (*trial).cancelAgain,
-		"a job that is cancelled while its cluster is paused ends after that":      (*trial).cancelPaused,
-		"a job that waits at its OSCAR ends when it is cancelled":                  (*trial).cancelSuspended,
-		"a job of a service that is deleted with its jobs is cancelled":            (*trial).deleteWithJobs,
-		"a job that nobody takes is cancelled at once":                             (*trial).cancelQueued,
-		"a job of a cluster that is away can be given up":                          (*trial).giveUp,
-		"a job that has failed runs again when it is replayed":                     (*trial).replayFailed,
-		"a job that has failed does not run again without its service":             (*trial).replayWithout,
-		"a job that has failed does not run again without its event":               (*trial).replayLarge,
+		"a job that its syncer has claimed ends when it is cancelled":                   (*trial).cancelClaimed,
+		"a job that its syncer has claimed waits while its cluster is paused":           (*trial).pauseClaimed,
+		"a job that cannot reach its OSCAR ends when it is cancelled":                   (*trial).cancelUnsent,
+		"a job that cannot reach its OSCAR waits while its cluster is paused":           (*trial).pauseUnsent,
+		"a job that cannot reach its OSCAR ends with its service":                       (*trial).deleteUnsent,
+		"a job that cannot reach its OSCAR for long is tried again":                     (*trial).longUnsent,
+		"a job that waits for its OSCAR and for its service is sent when both are well": (*trial).unsentWedged,
+		"a job whose node does not answer is where it was":                              (*trial).nodeAway,
+		"a job that OSCAR fails to make is sent again":                                  (*trial).makingFails,
+		"a job that OSCAR never answers is uncertain until a person decides":            (*trial).resolveDoubt,
+		"a job that OSCAR never answers, and that is cancelled, ends":                   (*trial).cancelDoubt,
+		"a job that OSCAR never answers, and whose cluster is paused, ends":             (*trial).pauseDoubt,
+		"a job that OSCAR never answers, and whose syncer dies, ends":                   (*trial).dieInDoubt,
+		"a job is what the first list shows of it, however late":                        (*trial).seenFirst,
+		"a job that somebody deletes has vanished":                                      (*trial).jobDeleted,
+		"a job that is cancelled is deleted again, while its OSCAR does not do so":      (*trial).cancelAgain,
+		"a job that is cancelled while its cluster is paused ends after that":           (*trial).cancelPaused,
+		"a job that waits at its OSCAR ends when it is cancelled":                       (*trial).cancelSuspended,
+		"a job of a service that is deleted with its jobs is cancelled":                 (*trial).deleteWithJobs,
+		"a job that nobody takes is cancelled at once":                                  (*trial).cancelQueued,
+		"a job of a cluster that is away can be given up":                               (*trial).giveUp,
+		"a job that has failed runs again when it is replayed":                          (*trial).replayFailed,
+		"a job that has failed does not run again without its service":                  (*trial).replayWithout,
+		"a job that has failed does not run again without its event":                    (*trial).replayLarge,
 	}
 }
 
@@ -205,6 +213,53 @@ func (t *trial) deleteUnsent() error {
 	}
 	_, deleted := t.api.DeleteService(t.ctx, t.name, client.DeleteOptions{})
 	return errors.Join(err, deleted, t.becomes(id, record.JobCancelled))
+}
+
+// closedToJobs is an OSCAR that refuses the connections of jobs for a while.
+type closedToJobs struct {
+	syncer.OSCAR
+	opened atomic.Bool
+}
+
+// Submit implements syncer.OSCAR.
+func (o *closedToJobs) Submit(ctx context.Context, job manager.Submission, timeout time.Duration) error {
+	if !o.opened.Load() {
+		return &manager.APIError{Op: manager.OpSubmit, Service: job.Service, Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}
+	}
+	return o.OSCAR.Submit(ctx, job, timeout)
+}
+
+// unsentWedged has OSCAR take no jobs, and lose its way to the service when one has come.
+func (t *trial) unsentWedged() error {
+	closed := &closedToJobs{}
+	t.cluster.Kill()
+	t.cluster.Start(func(c *syncer.Config) { closed.OSCAR, c.OSCAR = c.OSCAR, closed })
+	<-time.After(sessionOver)
+	err := t.create(trialLate, nil)
+	back := t.only()
+	id, sent := t.send("the event of " + t.name)
+	err = errors.Join(err, sent, t.whenTold(id, record.JobSubmitting))
+	t.sim.HalfCreate(t.name)
+	err = errors.Join(err, t.change("second"), t.reported(record.PhaseWedged))
+	closed.opened.Store(true)
+	<-time.After(seenLate)
+	err = errors.Join(err, t.started(0), t.sim.PutPodTemplate(t.name), t.runs(id))
+	t.cluster.Kill()
+	t.cluster.Start()
+	back()
+	return err
+}
+
+// nodeAway has OSCAR say nothing of a Job that has run before.
+func (t *trial) nodeAway() error {
+	defer t.only()()
+	id, name, err := t.standsAt()
+	err = errors.Join(err, t.sim.SetJobStatus(jobService, name, oscarsim.JobUnknown))
+	<-time.After(trialSoon)
+	if state := t.state(id); state != record.JobRunning {
+		err = errors.Join(err, fmt.Errorf("it is %s", state))
+	}
+	return errors.Join(err, t.sim.SetJobStatus(jobService, name, oscarsim.JobSucceeded), t.becomes(id, record.JobSucceeded), t.started(1))
 }
 
 // makingFails has OSCAR fail for a while: that a job was not made is certain when no list shows it.
