@@ -13,6 +13,8 @@ import (
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/wire"
+	"github.com/oscarfed/oscarfed/test/world"
 )
 
 // guestTrials are those with a cluster that leaves.
@@ -28,6 +30,7 @@ func guestTrials() map[string]func(*trial) error {
 		"a creation that is under way ends when its cluster is removed":       (*trial).removedApplying,
 		"a cluster that is removed keeps its services, when that is ordered":  (*trial).keptOnRemoval,
 		"a change that wants a cluster that is removed is refused":            (*trial).addedMeanwhile,
+		"a removal that overtakes a creation there waits for a person":        (*trial).removedReady,
 		"a service without our marks is kept when its cluster is removed":     (*trial).keptUnmarked,
 		"a cluster with jobs that goes away while it is removed is told":      (*trial).removedWithJobAway,
 		"a job that a removed cluster has claimed goes on":                    (*trial).removedClaimed,
@@ -294,6 +297,32 @@ func (t *trial) removedClaimed() error {
 	err = errors.Join(err, t.runs(id))
 	host.Thaw()
 	return errors.Join(err, t.goesOn())
+}
+
+// removedReady removes the guest at the moment at which a service with its coordinator there is made: its syncer reports
+// that before the order to remove is written, and control planes write what follows from it after that.
+func (t *trial) removedReady() error {
+	t.cluster = t.player.w.Cluster(t.player.plan.Shape.guest())
+	t.sim = t.cluster.Sim
+	host := t.player.net.Host(t.cluster.Host())
+	made := make(chan error, 1)
+	go func() { made <- t.home(t.name) }()
+	err := awaitEach(wireDelay, "OSCAR has made it", func() bool { return t.stands(t.sim) })
+	host.Freeze()
+	const slow = 2 * time.Second
+	mend := t.player.net.AddRule("control-plane-*", world.HostEtcd, wire.Rule{Delay: slow})
+	removed := make(chan error, 1)
+	go func() { removed <- t.remove(client.RemoveClusterOptions{}) }()
+	<-time.After(slow * 5 / 2) // it is read twice, and then written
+	host.Thaw()
+	err = errors.Join(err, <-removed, <-made)
+	mend()
+	err = errors.Join(err, t.await("the removal waits", func() bool {
+		reg, err := t.api.Cluster(t.ctx, t.cluster.ID)
+		return err == nil && reg.Removal != nil && reg.Removal.Blocked && strings.Contains(reg.Removal.Waits, t.name)
+	}))
+	_, deleted := t.api.DeleteService(t.ctx, t.name, client.DeleteOptions{ClusterID: t.cluster.ID})
+	return errors.Join(err, deleted, t.goesOn())
 }
 
 // addedMeanwhile removes the guest while a change waits for its vote.
