@@ -75,6 +75,7 @@ func trials() map[string]func(*trial) error {
 		"a service that OSCAR makes for a syncer that has ended goes":       (*trial).successor,
 		"a report that a change has overtaken is not taken":                 (*trial).overtaken,
 		"a change while a cluster changes is made":                          (*trial).changeBesides,
+		"a service of a syncer that reads no parts is repaired":             (*trial).older,
 	}
 }
 
