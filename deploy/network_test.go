@@ -124,8 +124,8 @@ func allows(t *testing.T, block *networkingv1.IPBlock, address string) bool {
 	return netip.MustParsePrefix(block.CIDR).Contains(ip)
 }
 
-// A syncer reaches the addresses that it is told, at whatever port they are; where a rule with an ipBlock says how a port may be
-// reached, that is all.
+// A syncer reaches the addresses that it is told, at whatever port they are; where a rule narrows a port, to addresses or to
+// some of the pods, that is all.
 func TestASyncerReachesWhatItIsTold(t *testing.T) {
 	helm := tool(t, "helm")
 	for _, c := range []struct {
@@ -136,6 +136,9 @@ func TestASyncerReachesWhatItIsTold(t *testing.T) {
 		{"oscar-syncer-least", "controlPlane.url=https://federation.example.org:8443,oscar.endpoint=http://oscar.example.org", []string{"8443", "80"}, []string{"8080"}},
 		{"oscar-syncer-least", "config.api_endpoint=https://[2001:db8::1]:9443", []string{"8080", "9443"}, nil},
 		{"oscar-syncer-apart", "networkPolicy.enabled=true,etcd.endpoints={https://etcd.example.org:12379}", []string{"12379", "8080"}, nil},
+		{"oscar-syncer-least", "networkPolicy.egress[0].ports={8080},networkPolicy.egress[0].to[0].namespaceSelector.matchLabels.a=b", nil, []string{"8080"}},
+		{"oscar-syncer-least", "networkPolicy.egress[0].ports={8080},networkPolicy.egress[0].to[0].podSelector.matchLabels.a=b", nil, []string{"8080"}},
+		{"oscar-syncer-least", "issuers[0].issuer=https://login.example.org:8444/realms/eu", []string{"8444", "8080"}, []string{"8443"}},
 		{"oscar-syncer-all", "", nil, []string{"443", "8080"}},
 		{"oscar-syncer-all", "controlPlane.url=https://federation.example.org:8443", []string{"8443"}, []string{"443"}},
 	} {

@@ -35,15 +35,18 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{/* The one Secret that the syncer may read, in each namespace of services. */}}
 {{- define "syncer.tokenSecret" -}}oscarfed-refresh-tokens-kept-by-the-syncer{{- end -}}
 
-{{/* Ports of the addresses among the values that no rule of networkPolicy.egress with an ipBlock names. */}}
+{{/* Ports of the addresses among the values that no rule of networkPolicy.egress narrows. One to every pod, {namespaceSelector: {}},
+     as among the defaults, narrows none: an address may lead elsewhere. */}}
 {{- define "syncer.unnamedPorts" -}}
 {{- $seen := list -}}
 {{- range $rule := .Values.networkPolicy.egress -}}
 {{- range $rule.to -}}
-{{- if .ipBlock }}{{- range $rule.ports }}{{- $seen = append $seen (toString .) }}{{- end }}{{- end -}}
+{{- if or .ipBlock .namespaceSelector (hasKey . "podSelector") }}{{- range $rule.ports }}{{- $seen = append $seen (toString .) }}{{- end }}{{- end -}}
 {{- end -}}
 {{- end -}}
-{{- range concat (list .Values.controlPlane.url .Values.config.api_endpoint .Values.oscar.endpoint) .Values.etcd.endpoints -}}
+{{- $addresses := concat (list .Values.controlPlane.url .Values.config.api_endpoint .Values.oscar.endpoint) .Values.etcd.endpoints -}}
+{{- range .Values.issuers }}{{- $addresses = append $addresses .issuer }}{{- end -}}
+{{- range $addresses -}}
 {{- $url := urlParse (. | default "") -}}
 {{- $port := regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (get (dict "http" "80" "https" "443") $url.scheme) -}}
 {{- if and $port (not (has $port $seen)) -}}
