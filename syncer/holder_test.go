@@ -3,6 +3,7 @@ package syncer_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -104,6 +105,8 @@ func TestATokenThatIsKeptIsReportedAsLost(t *testing.T) {
 		}, kept: 7, want: record.HoldStored},
 		"a later one is kept":         {report: (*rig).unreport, kept: 8, want: record.HoldStored},
 		"the vault is away at first":  {report: (*rig).unreport, kept: 7, fails: []error{errors.New("the API server is away")}, want: record.HoldStored},
+		"it is damaged":               {report: (*rig).unreport, kept: 7, fails: slices.Repeat([]error{token.ErrDamaged}, 100), want: record.HoldLost},
+		"there is no vault any more":  {report: (*rig).unreport, kept: 7, fails: slices.Repeat([]error{token.ErrNoVault}, 100), want: record.HoldLost},
 		"only an earlier one is kept": {report: (*rig).unreport, kept: 6, want: record.HoldLost},
 		"none is kept":                {report: (*rig).unreport, want: record.HoldLost},
 	} {

@@ -283,11 +283,11 @@ func (k *Keeper) Hold(ctx context.Context, of Key, g Given) error {
 	return err
 }
 
-// Keeps says whether a token of a serial, or of a later one, is there.
+// Keeps says whether a token of a serial, or of a later one, is there. One that is damaged is not.
 func (k *Keeper) Keeps(ctx context.Context, of Key, serial int64) (bool, error) {
 	return exclusively(ctx, k, of, func(ctx context.Context) (bool, error) {
 		kept, err := k.get(ctx, of)
-		if errors.Is(err, ErrNone) {
+		if errors.Is(err, ErrNone) || errors.Is(err, ErrNoVault) || errors.Is(err, ErrDamaged) {
 			return false, nil
 		}
 		return err == nil && kept.Serial >= serial, err
