@@ -308,3 +308,26 @@ func TestALoginOfAnotherClientEndsTheFormerOne(t *testing.T) {
 		t.Error("the former login is not ended, or the later one is")
 	}
 }
+
+// TestARefusedLoginOfOscarCLIIsNotEnded: it is that program's, however it was asked for.
+func TestARefusedLoginOfOscarCLIIsNotEnded(t *testing.T) {
+	s := newSite(t)
+	s.issuer.Grant(issuer.Grants{ClientID: "cli"})
+	refresh := s.issuer.RefreshToken(person)
+	if err := os.MkdirAll(filepath.Join(s.home, ".oscar-cli"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	text := "oscar:\n  site:\n    oidc_refresh_token: " + refresh + "\ndefault: site\n"
+	if err := os.WriteFile(filepath.Join(s.home, ".oscar-cli", "config.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.refuses.Store(true)
+	for _, how := range []string{"--oscar-cli", "--oscar-cli-cluster=site"} {
+		if status, _, stderr := s.run(t.Context(), "login", "--endpoint", s.api, how, "--issuer", s.issuer.URL, "--client-id", "cli"); status != exit.ExitNotAuthorised {
+			t.Fatalf("%s: status %d: %s", how, status, stderr)
+		}
+		if s.issuer.Revoked(refresh) {
+			t.Errorf("%s: the login of oscar-cli is ended", how)
+		}
+	}
+}

@@ -111,7 +111,7 @@ func (c *loginCmd) Run(ctx context.Context, a *command.App, flags *pflag.FlagSet
 
 // undo puts the file back as it was before a login that the API refuses.
 func (c *loginCmd) undo(ctx context.Context, target settings.LoginTarget, refused, before login.Record) error {
-	if refused.Agent == "" && !c.OscarCLI { // a login of another program is not ours to end
+	if refused.Agent == "" && !c.fromOscarCLI() { // a login of another program is not ours to end
 		revokeBeside(ctx, refused, before)
 	}
 	refused.Forget(ctx)
@@ -146,12 +146,15 @@ func whoIs(ctx context.Context, target settings.LoginTarget) (*v1.WhoAmI, error)
 	return who, err
 }
 
+// fromOscarCLI says that a login of oscar-cli is taken: to name its cluster is to ask for it.
+func (c *loginCmd) fromOscarCLI() bool { return c.OscarCLI || c.OscarCLICluster != "" }
+
 // record logs in, by the way that was asked for.
 func (c *loginCmd) record(ctx context.Context, a *command.App) (login.Record, error) {
 	switch {
 	case c.Agent != "":
 		return login.FromAgent(ctx, c.Agent)
-	case c.OscarCLI || c.OscarCLICluster != "":
+	case c.fromOscarCLI():
 		home, err := os.UserHomeDir()
 		if err != nil {
 			return login.Record{}, exit.Usagef("oscar-cli: %w", err)
