@@ -51,7 +51,8 @@ type ForwardAnswer struct {
 // a little more.
 const forwardTimeout = 65 * time.Second
 
-// Forward asks one cluster.
+// Forward asks one cluster. What the default one does not have, and a request that names none is to
+// read, may be on another of the caller's: then that one is asked.
 func (c *Controller) Forward(ctx context.Context, caller identity.Caller, in ForwardRequest) (*ForwardAnswer, error) {
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, err
@@ -66,6 +67,62 @@ func (c *Controller) Forward(ctx context.Context, caller identity.Caller, in For
 			return nil, err
 		}
 	}
+	out, err := c.forwardTo(ctx, caller, in, cluster)
+	if in.ClusterID != "" || !lacks(out, err) {
+		return out, err
+	}
+	list, what := reads(in.Route)
+	if what == "" {
+		return out, err
+	}
+	others, _, lost := c.listedOn(ctx, caller, list, in.Name)
+	others = slices.DeleteFunc(others, func(id string) bool { return id == cluster })
+	switch {
+	case lost != nil, len(others) == 0:
+		return out, err
+	case len(others) > 1:
+		return nil, onSeveral(what, in.Name, others)
+	}
+	return c.forwardTo(ctx, caller, in, others[0])
+}
+
+// lacks says that a cluster does not have what was asked for, or not for the caller.
+func lacks(out *ForwardAnswer, err error) bool {
+	if err != nil {
+		e, ok := errors.AsType[*fault.Error](err)
+		return ok && (e.Code == fault.CodeForbidden || e.Code == fault.CodeNotFound || e.Code == fault.CodeFailedPrecondition)
+	}
+	switch out.Status {
+	case http.StatusForbidden, http.StatusNotFound:
+		return true
+	case http.StatusInternalServerError: // OSCAR's word for a bucket that is not there
+		return bytes.Contains(out.Body, []byte("NoSuchBucket"))
+	}
+	return false
+}
+
+// reads is the list that has the bucket or volume of a request which reads it, or asks for a link to
+// an object of it.
+func reads(route v1.ForwardRoute) (list v1.ForwardRoute, what string) {
+	buckets, volumes := v1.BucketsRoute(), v1.VolumesRoute()
+	switch {
+	case route.Method == http.MethodGet && route.Path == buckets.Path+"/{name}", route.Path == buckets.Path+"/{name}/presign":
+		return buckets, "bucket"
+	case route.Method == http.MethodGet && route.Path == volumes.Path+"/{name}":
+		return volumes, "volume"
+	}
+	return v1.ForwardRoute{}, ""
+}
+
+func onSeveral(what, name string, clusters []string) error {
+	return &fault.Error{
+		Code: fault.CodeConflict, Candidates: clusters,
+		Message: fmt.Sprintf("%s %.100q is on several clusters; say which with ?cluster_id=", what, name),
+	}
+}
+
+// forwardTo asks a cluster; empty is the default one where there is none.
+func (c *Controller) forwardTo(ctx context.Context, caller identity.Caller, in ForwardRequest, cluster string) (*ForwardAnswer, error) {
 	if cluster == "" {
 		return nil, &fault.Error{Code: fault.CodeFailedPrecondition, Message: "there is no default cluster; name one with ?cluster_id="}
 	}
@@ -100,10 +157,7 @@ func (c *Controller) clusterFor(ctx context.Context, caller identity.Caller, in 
 		case err != nil:
 			return "", err
 		case len(clusters) > 1:
-			return "", &fault.Error{
-				Code: fault.CodeConflict, Candidates: clusters,
-				Message: fmt.Sprintf("%s %.100q is on several clusters; say which with ?cluster_id=", what, name),
-			}
+			return "", onSeveral(what, name, clusters)
 		case len(clusters) == 1:
 			return clusters[0], nil
 		}
@@ -142,15 +196,27 @@ func changes(in ForwardRequest) (list v1.ForwardRoute, what, name string) {
 // name of another may not be the one that is meant, and its data would be lost: that is refused. A
 // cluster that is closed to the caller does not count: no row of it is shown to him.
 func (c *Controller) clustersWith(ctx context.Context, caller identity.Caller, list v1.ForwardRoute, what, name string) ([]string, error) {
+	out, unknown, err := c.listedOn(ctx, caller, list, name)
+	if err == nil && len(unknown) > 0 && len(out) < 2 {
+		return nil, &fault.Error{
+			Code: fault.CodeUnavailable, RetryAfter: 5 * time.Second,
+			Message: fmt.Sprintf("nothing was changed: it is not known whether %s %.100q is on a cluster that has not answered; say which is meant with ?cluster_id=: %s", what, name, strings.Join(unknown, "; ")),
+		}
+	}
+	return out, err
+}
+
+// listedOn are those of the caller's clusters whose list has a name, and why of others that is not
+// known. It asks nobody where only the default one can be meant.
+func (c *Controller) listedOn(ctx context.Context, caller identity.Caller, list v1.ForwardRoute, name string) (out, unknown []string, err error) {
 	targets, _, err := c.clustersOf(caller, "")
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	case len(targets) == 0, len(targets) == 1 && targets[0].Cluster == c.cfg.DefaultCluster:
-		return nil, nil // no other can be meant
+		return nil, nil, nil // no other can be meant
 	}
 	entries, refusals := entriesOn[entry](ctx, c, caller, targets, list, func(e *entry, id string) { e.cluster = id })
-	var out, unknown []string
 	for _, e := range entries {
 		if cmp.Or(e.Bucket, e.Volume) == name {
 			out = append(out, e.cluster)
@@ -161,14 +227,7 @@ func (c *Controller) clustersWith(ctx context.Context, caller identity.Caller, l
 			unknown = append(unknown, missingBecause(r.cluster, r.err))
 		}
 	}
-	out = slices.Compact(out)
-	if len(unknown) > 0 && len(out) < 2 {
-		return nil, &fault.Error{
-			Code: fault.CodeUnavailable, RetryAfter: 5 * time.Second,
-			Message: fmt.Sprintf("nothing was changed: it is not known whether %s %.100q is on a cluster that has not answered; say which is meant with ?cluster_id=: %s", what, name, strings.Join(unknown, "; ")),
-		}
-	}
-	return out, nil
+	return slices.Compact(out), unknown, nil
 }
 
 func forwardFor(caller identity.Caller, in ForwardRequest) relay.Forwarded {

@@ -98,8 +98,8 @@ func TestWhatAUserHasAtTheOSCARs(t *testing.T) {
 			if status, _, text := w.Raw(http.MethodGet, "/system/volumes", "", hers); status != 200 || !strings.Contains(text, `"cluster_id":"`+c+`"`) {
 				t.Errorf("%d %s", status, text)
 			}
-			if status, _, _ := w.Raw(http.MethodGet, "/system/volumes/hers", "", hers); status != 404 {
-				t.Errorf("of the default cluster: %d", status)
+			if status, header, _ := w.Raw(http.MethodGet, "/system/volumes/hers", "", hers); status != 200 || header.Get("Oscarfed-Cluster") != c {
+				t.Errorf("without a cluster: %d of %s", status, header.Get("Oscarfed-Cluster"))
 			}
 			if status, _, text := w.Raw(http.MethodDelete, "/system/volumes/hers?cluster_id="+c, "", hers); status != 204 {
 				t.Errorf("%d %s", status, text)
@@ -310,6 +310,68 @@ func TestADeletionTakesNoBucketOfAnotherCluster(t *testing.T) {
 			world.Must(w.Client.UpdateCluster(t.Context(), spec))(t)
 			answers(deletion("buckets", "single"), 204, b, "")
 		})
+	})
+}
+
+// OSCAR's clients name no cluster when they read a bucket or a volume of a list, or ask for a link to an object: the
+// default one answered that there is none.
+func TestAReadFindsTheBucketOfAnotherCluster(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := withUsers(t)
+		w.AddUser(ann)
+		w.AwaitStreams(w.CP)
+		hers := "Bearer " + w.Token(ann, nil)
+		if err := createAs(w, w.Token(ann, nil), usersBody(), client.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		bucket := func(cluster, name, owner string) {
+			w.Cluster(cluster).Sim.PutBucket(name, "in/object")
+			w.Cluster(cluster).Sim.TagBucket(name, map[string]string{"owner": owner})
+		}
+		bucket(b, "single", ann)
+		bucket(a, "another", "somebody")
+		bucket(c, "another", ann)
+		for _, id := range []string{a, c} {
+			bucket(id, "twin", ann)
+		}
+		for _, id := range []string{b, c} {
+			bucket(id, "twins", ann)
+		}
+		if status, _, text := w.Raw(http.MethodPost, "/system/volumes?cluster_id="+b, `{"name":"volume","size":"1Gi"}`, hers); status != 201 {
+			t.Fatalf("%d %s", status, text)
+		}
+		answers := func(method, path string, status int, cluster, says string) {
+			t.Helper()
+			body := ""
+			if method == http.MethodPost {
+				body = `{"object_key":"in/object","operation":"download"}`
+			}
+			got, header, text := w.Raw(method, path, body, hers)
+			if got != status || header.Get("Oscarfed-Cluster") != cluster || !strings.Contains(text, says) {
+				t.Errorf("%s %s: %d of %q: %s", method, path, got, header.Get("Oscarfed-Cluster"), text)
+			}
+		}
+		reads := func(name string, status int, cluster, says string) {
+			t.Helper()
+			answers(http.MethodGet, "/system/buckets/"+name, status, cluster, says)
+			answers(http.MethodPost, "/system/buckets/"+name+"/presign", status, cluster, says)
+		}
+		reads("single", 200, b, "in/object")
+		reads("another", 200, c, "in/object")
+		reads("twin", 200, a, "in/object")
+		reads("twins", 409, "", `bucket "twins" is on several clusters; say which with ?cluster_id=`+"\n"+b+"\n"+c)
+		answers(http.MethodGet, "/system/buckets/single?cluster_id="+a, 500, a, "NoSuchBucket")
+		answers(http.MethodGet, "/system/buckets/none", 500, a, "NoSuchBucket")
+		answers(http.MethodPost, "/system/buckets/none/presign", 404, a, "")
+		answers(http.MethodGet, "/system/volumes/volume", 200, b, "volume")
+		answers(http.MethodGet, "/system/volumes/none", 404, a, "")
+
+		// A cluster that is away takes nothing from what was found, or was not.
+		if err := w.Cluster(c).Sim.SetFault(oscarsim.Fault{Op: oscarsim.OpBuckets, Fault: oscarsim.FaultCrash}); err != nil {
+			t.Fatal(err)
+		}
+		reads("single", 200, b, "in/object")
+		answers(http.MethodGet, "/system/buckets/none", 500, a, "NoSuchBucket")
 	})
 }
 
