@@ -247,74 +247,75 @@ func TestReadsThatWaitAreLimited(t *testing.T) {
 	})
 }
 
-// A change beyond the limit is refused before the control plane is asked for anything.
-func TestChangesAtATimeAreLimited(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, entered, release, _ := blocking()
-		f.deleted, f.replicas = &federations.DeleteResult{}, func() *view.Replicas { return viewAt(7, "ready") }
-		c := newClient(t, f, byHeader, func(cfg *server.Config) { cfg.MaxChanges = 1 })
-		first := make(chan int)
-		go func() { first <- c.do("POST", "/system/services?wait=10m", service, "X-Caller", "ann").StatusCode }()
-		<-entered
-		f.before = nil
-		for path, method := range map[string]string{
-			"/system/services?wait=10m": "POST", "/system/services": "PUT", "/system/services/a?wait=1s": "DELETE", "/system/services/a/stop": "POST",
-			"/system/federation/a": "POST", "/system/federations": "POST", "/system/replicas/a?all=true": "DELETE", "/system/replicas/a/rollback": "POST", "/system/clusters/a": "DELETE",
-		} {
-			if resp := c.do(method, path, service, "X-Caller", "ann"); resp.StatusCode != 429 || resp.Header.Get("Retry-After") != "1" {
-				t.Errorf("%s %s: answered %d %v", method, path, resp.StatusCode, resp.Header)
-			}
-		}
-		if n := f.count(); n != 1 {
-			t.Errorf("the control plane was asked %d times", n)
-		}
-		if resp := c.do("GET", "/system/replicas/a", "", "X-Caller", "ann"); resp.StatusCode != 200 {
-			t.Errorf("a read: %d", resp.StatusCode)
-		}
-		if resp := c.do("DELETE", "/system/services/a", "", "X-Caller", "bob"); resp.StatusCode != 204 {
-			t.Errorf("a change of another caller: %d", resp.StatusCode)
-		}
-		close(release)
-		if status := <-first; status != 201 {
-			t.Errorf("the first change: %d", status)
-		}
-		if resp := c.do("DELETE", "/system/services/a", "", "X-Caller", "ann"); resp.StatusCode != 204 {
-			t.Errorf("afterwards: %d", resp.StatusCode)
-		}
-	})
-}
-
-// Invocations and logs count together: each holds an answer that its caller may not read.
-func TestAnswersAtATimeAreLimited(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, entered, release, _ := blocking()
-		f.run = func(req runs.Request) (*runs.Answer, error) { return answering(200, nil, http.NoBody, 0)(req) }
-		f.jobList = &runs.JobList{}
-		c := newClient(t, f, byHeader, func(cfg *server.Config) { cfg.MaxAnswers = 1 })
-		first := make(chan int)
-		go func() { first <- c.do("POST", "/run/a", "", "X-Caller", "ann").StatusCode }()
-		<-entered
-		f.before = nil
-		for path, method := range map[string]string{"/run/a": "POST", "/system/logs/a/j": "GET"} {
-			if resp := c.do(method, path, "", "X-Caller", "ann"); resp.StatusCode != 429 || resp.Header.Get("Retry-After") != "1" {
-				t.Errorf("%s %s: answered %d %v", method, path, resp.StatusCode, resp.Header)
-			}
-		}
-		if n := f.count(); n != 1 {
-			t.Errorf("the control plane was asked %d times", n)
-		}
-		if resp := c.do("GET", "/system/logs/a", "", "X-Caller", "ann"); resp.StatusCode != 200 {
-			t.Errorf("a list of jobs: %d", resp.StatusCode)
-		}
-		if resp := c.do("POST", "/run/a", "", "X-Caller", "bob"); resp.StatusCode != 200 {
-			t.Errorf("an invocation of another caller: %d", resp.StatusCode)
-		}
-		close(release)
-		if status := <-first; status != 200 {
-			t.Errorf("the first invocation: %d", status)
-		}
-		if resp := c.do("GET", "/system/logs/a/j", "", "X-Caller", "ann"); resp.StatusCode != 200 {
-			t.Errorf("afterwards: %d", resp.StatusCode)
-		}
-	})
+// What is beyond a limit is refused before the control plane is asked for anything. Invocations and logs count
+// together: each holds an answer that its caller may not read.
+func TestChangesAndAnswersAtATimeAreLimited(t *testing.T) {
+	type request struct{ method, path string }
+	for name, c := range map[string]struct {
+		limit   func(*server.Config)
+		body    string
+		first   request
+		made    int // the status of the first
+		refused []request
+		// free is not counted, and done is of the same kind, with its status.
+		free, done request
+		status     int
+	}{
+		"changes": {
+			limit: func(cfg *server.Config) { cfg.MaxChanges = 1 }, body: service,
+			first: request{"POST", "/system/services?wait=10m"}, made: 201,
+			refused: []request{
+				{"POST", "/system/services?wait=10m"}, {"PUT", "/system/services"}, {"DELETE", "/system/services/a?wait=1s"}, {"POST", "/system/services/a/stop"},
+				{"POST", "/system/federation/a"}, {"POST", "/system/federations"}, {"DELETE", "/system/replicas/a?all=true"}, {"POST", "/system/replicas/a/rollback"}, {"DELETE", "/system/clusters/a"},
+			},
+			free: request{"GET", "/system/replicas/a"}, done: request{"DELETE", "/system/services/a"}, status: 204,
+		},
+		"invocations and logs": {
+			limit: func(cfg *server.Config) { cfg.MaxAnswers = 1 },
+			first: request{"POST", "/run/a"}, made: 200,
+			refused: []request{{"POST", "/run/a"}, {"GET", "/system/logs/a/j"}},
+			free:    request{"GET", "/system/logs/a"}, done: request{"GET", "/system/logs/a/j"}, status: 200,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, entered, release, _ := blocking()
+				f.deleted, f.replicas, f.jobList = &federations.DeleteResult{}, func() *view.Replicas { return viewAt(7, "ready") }, &runs.JobList{}
+				f.run = func(req runs.Request) (*runs.Answer, error) { return answering(200, nil, http.NoBody, 0)(req) }
+				client := newClient(t, f, byHeader, c.limit)
+				send := func(r request, caller string) *http.Response {
+					body := c.body
+					if r.method == "GET" {
+						body = ""
+					}
+					return client.do(r.method, r.path, body, "X-Caller", caller)
+				}
+				first := make(chan int)
+				go func() { first <- send(c.first, "ann").StatusCode }()
+				<-entered
+				f.before = nil
+				for _, r := range c.refused {
+					if resp := send(r, "ann"); resp.StatusCode != 429 || resp.Header.Get("Retry-After") != "1" {
+						t.Errorf("%v: answered %d %v", r, resp.StatusCode, resp.Header)
+					}
+				}
+				if n := f.count(); n != 1 {
+					t.Errorf("the control plane was asked %d times", n)
+				}
+				if resp := send(c.free, "ann"); resp.StatusCode != 200 {
+					t.Errorf("%v: %d", c.free, resp.StatusCode)
+				}
+				if resp := send(c.done, "bob"); resp.StatusCode != c.status {
+					t.Errorf("%v of another caller: %d", c.done, resp.StatusCode)
+				}
+				close(release)
+				if status := <-first; status != c.made {
+					t.Errorf("the first: %d", status)
+				}
+				if resp := send(c.done, "ann"); resp.StatusCode != c.status {
+					t.Errorf("%v afterwards: %d", c.done, resp.StatusCode)
+				}
+			})
+		})
+	}
 }
