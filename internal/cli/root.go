@@ -100,6 +100,9 @@ func settled(a *command.App, run func(*cobra.Command, []string) error) func(*cob
 		if err := find(a, cmd.Flags()); err != nil {
 			return err
 		}
+		if err := a.CheckForm(cmd); err != nil {
+			return err
+		}
 		return run(cmd, args)
 	}
 }

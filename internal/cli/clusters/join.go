@@ -64,6 +64,7 @@ func Join(a *command.App) *cobra.Command {
 	f.Text(&c.Kubeconfig, "kubeconfig", "", "", "FILE", "File beside that OSCAR by which its syncer reaches the Kubernetes below it, for a syncer that runs in no pod.")
 	f.Choice(&c.Kubernetes, "kubernetes", "auto", "Whether its syncer uses the Kubernetes below it: auto or off.", "auto", "off")
 	f.BoolVarP(&c.ReplaceKey, "replace-key", "", false, "The machine that uses the token takes this cluster's place, whatever its key and its Kubernetes, and all that is desired of the cluster is given to it. For a cluster that lost its identity.")
+	command.WithoutForms(cmd, output.FormName)
 	return cmd
 }
 

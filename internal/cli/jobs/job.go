@@ -120,6 +120,10 @@ func (c *jobGetCmd) Run(ctx context.Context, a *command.App) error {
 
 // showJob prints all that is known of a job.
 func showJob(a *command.App, j *v1.Job) error {
+	if a.Form == output.FormName {
+		_, err := fmt.Fprintln(a.Stdout, output.Printable(j.ID))
+		return err
+	}
 	if a.Form != output.FormTable {
 		return output.Encode(a.Stdout, a.Form, j)
 	}

@@ -73,7 +73,7 @@ func (c *jobSubmitCmd) Run(ctx context.Context, a *command.App) error {
 		a.Sayf("job %s is accepted", job.ID)
 		return c.await(ctx, a, api, job.ID)
 	}
-	if a.Form == output.FormTable {
+	if a.Form == output.FormTable || a.Form == output.FormName {
 		_, err := fmt.Fprintln(a.Stdout, output.Printable(job.ID))
 		return err
 	}

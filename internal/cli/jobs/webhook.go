@@ -49,6 +49,7 @@ func Webhook(a *command.App) *cobra.Command {
 	f.Text(&c.QueueDir, "queue-dir", "", "/var/lib/oscarfed-events", "DIR", "Directory on MinIO's machine that keeps events while the control plane is away. MinIO must be able to write there, and it must outlive its pod.")
 	f.Text(&c.TokenFile, "save-token", "", "", "FILE", "Write the service's token into this new file, for MinIO's administrator.")
 	f.BoolVarP(&c.ShowToken, "show-token", "", false, "Print the service's token in clear, in place of the name of a file.")
+	command.WithoutForms(cmd, output.FormName)
 	return cmd
 }
 

@@ -167,6 +167,7 @@ func GetServices(a *command.App) *cobra.Command {
 		},
 	}
 	c.Flags(command.FlagsOf(cmd))
+	command.AlsoForms(cmd, output.FormFDL)
 	return cmd
 }
 

@@ -36,6 +36,7 @@ func Graph(a *command.App) *cobra.Command {
 	}
 	f := command.FlagsOf(cmd)
 	f.ClusterOf(&c.Cluster)
+	command.AlsoForms(cmd, output.FormMermaid, output.FormDot, output.FormSVG)
 	return cmd
 }
 

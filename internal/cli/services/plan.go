@@ -48,6 +48,7 @@ func Plan(a *command.App) *cobra.Command {
 	f.BoolVar(&c.Ask, "ask", false, "Ask the clusters what they would vote.")
 	f.Text(&c.Out, "out", "", "", "FILE", "Write the plan to a file that apply --plan takes. It holds the definitions with their scripts and secrets, readable by you alone.")
 	f.Required("file")
+	command.WithoutForms(cmd, output.FormName)
 	return cmd
 }
 
