@@ -1,8 +1,10 @@
 package fdl
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -70,6 +72,9 @@ func readScript(script, fdl string) (string, error) {
 		script = filepath.Join(filepath.Dir(fdl), script)
 	}
 	data, err := settings.ReadLimited(script, oscar.MaxScriptBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("there is no file %q: a single line is the path of a file, from where the FDL is; write a script of one line as a block (script: |)", script)
+	}
 	return string(data), err
 }
 

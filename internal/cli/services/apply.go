@@ -119,7 +119,7 @@ func (c *applyCmd) runFile(ctx context.Context, a *command.App) error {
 	if err != nil {
 		return err
 	}
-	if err := warnOfUnknown(a, services, c.Strict); err != nil {
+	if err := warnOf(a, services, c.Strict); err != nil {
 		return err
 	}
 	unit, err := c.asUnit(services)

@@ -192,7 +192,7 @@ func (c *editCmd) apply(ctx context.Context, a *command.App, api *client.Client,
 		return exit.Errorf(exit.Invalid, "%s is on %s, and cannot move to %s", s.At(), c.Cluster, s.ClusterID)
 	}
 	s.ClusterID = c.Cluster
-	if err := warnOfUnknown(a, []fdl.Service{s}, false); err != nil {
+	if err := warnOf(a, []fdl.Service{s}, false); err != nil {
 		return err
 	}
 	err := c.waiting.run(ctx, a, api, changeOf{

@@ -59,7 +59,7 @@ func (c *planCmd) Run(ctx context.Context, a *command.App) error {
 	if err != nil {
 		return err
 	}
-	if err := warnOfUnknown(a, services, c.Strict); err != nil {
+	if err := warnOf(a, services, c.Strict); err != nil {
 		return err
 	}
 	api, err := a.Dial()
@@ -133,14 +133,17 @@ func againstIt(made []*v1.Plan) error {
 	return nil
 }
 
-// warnOfUnknown names the keys that nothing knows: an error when strict.
-func warnOfUnknown(a *command.App, services []fdl.Service, strict bool) error {
+// warnOf names the keys that nothing knows, an error when strict, and the scripts that will not run.
+func warnOf(a *command.App, services []fdl.Service, strict bool) error {
 	unknown := fdl.UnknownKeys(services)
 	if strict && len(unknown) > 0 {
 		return fdl.Invalid(unknown)
 	}
 	for _, v := range unknown {
 		a.Sayf("warning: %s", v.Error())
+	}
+	for _, warning := range fdl.WindowsScripts(services) {
+		a.Sayf("warning: %s", warning)
 	}
 	return nil
 }
