@@ -164,7 +164,7 @@ func TestFDLViolations(t *testing.T) {
 		{"entries that are none", "functions: {oscar: [5, {}, {a: 1, b: {name: x}}]}\n", []string{"functions.oscar[0] type", "functions.oscar[1] required", "functions.oscar[2].a type"}, "not a number"},
 		{"wrong types everywhere", "functions: {oscar: [{a.b: {name: [x], alpine: 5}}]}\nclusters: []\nstorage_providers: {minio: 7}\n",
 			[]string{"storage_providers.minio type", "clusters type", `functions.oscar[0]["a.b"].name type`, `functions.oscar[0]["a.b"].alpine type`}, "must be an object"},
-		{"tabs", "functions:\n\toscar: []\n", []string{"type"}, "line 2"},
+		{"tabs", "functions:\n\toscar: []\n", []string{"type"}, "line 2: found character that cannot start any token; YAML is indented with spaces"},
 		{"two documents", "functions: {oscar: [{name: x}]}\n---\na: 1\n", []string{"type"}, "second document"},
 		{"a key twice", "functions:\n  oscar: []\n  oscar: []\n", []string{"unique"}, `line 3: key "oscar" is given twice`},
 		{"a key that is a list", "? [a]\n: b\n", []string{"type"}, "a key must be a word"},

@@ -49,7 +49,11 @@ func parseYAML(data []byte, what string) (*value, *Violation) {
 	if located, ok := errors.AsType[*yamlError](err); ok {
 		rule = located.rule
 	}
-	return nil, &Violation{Rule: rule, Message: fmt.Sprintf("%s is not usable YAML: %s", what, strings.TrimPrefix(err.Error(), "yaml: "))}
+	why := strings.TrimPrefix(err.Error(), "yaml: ")
+	if strings.Contains(why, "cannot start any token") {
+		why += "; YAML is indented with spaces, not with tabs"
+	}
+	return nil, &Violation{Rule: rule, Message: fmt.Sprintf("%s is not usable YAML: %s", what, why)}
 }
 
 func readYAML(data []byte) (*value, error) {
