@@ -18,7 +18,7 @@ func (s *suite) volumes(t *testing.T) {
 	gone := func(t *testing.T) {
 		t.Helper()
 		// Kubernetes keeps a claim that is being deleted until its controller has seen that no pod uses it.
-		for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
+		for until := time.Now().Add(10 * time.Second); time.Now().Before(until); <-time.After(100 * time.Millisecond) {
 			if got := s.do(t, "GET", path, nil); got.status != 200 || !strings.Contains(got.body, `"phase":"deleting"`) {
 				break
 			}
