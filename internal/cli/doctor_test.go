@@ -126,6 +126,30 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
+// What somebody has ordered is no fault: the check says how it ends.
+func TestDoctorSaysHowAPauseOfAClusterEnds(t *testing.T) {
+	for state, want := range map[string]string{
+		v1.ClusterPaused:   "oscarfed cluster resume site",
+		v1.ClusterCordoned: "oscarfed cluster uncordon site",
+	} {
+		server := httptest.NewServer(&patient{
+			health: "Ok", status: 200, info: v1.Info{OscarfedVersion: version.Get().Version},
+			clusters: []v1.Cluster{{ClusterID: "site", UID: "u", State: state, Alive: true, Stream: true, Orphans: []v1.Orphan{{}}}},
+		})
+		defer server.Close()
+		_, checks, _ := examine(t, "--endpoint", server.URL)
+		var do, found string
+		for _, line := range checks {
+			if line.Check == "cluster site" {
+				do, found = do+line.Do+"; ", found+line.Found+"; "
+			}
+		}
+		if !strings.Contains(do, want) || !strings.Contains(found, "it is "+state+"; 1 service there without a record") {
+			t.Errorf("of a cluster that is %s it is found %q, and to do %q", state, found, do)
+		}
+	}
+}
+
 // A certificate that ends soon is mentioned, and one of another authority is a failure.
 func TestDoctorLooksAtCertificates(t *testing.T) {
 	server := httptest.NewTLSServer(&patient{health: "Ok", status: 200, info: v1.Info{OscarfedVersion: version.Get().Version}})

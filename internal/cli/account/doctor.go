@@ -212,6 +212,17 @@ func (d *doctor) clusters(ctx context.Context, api *client.Client, ours string) 
 	}
 }
 
+// endOf is how the state of a cluster ends that somebody has ordered.
+func endOf(c *v1.Cluster) string {
+	switch c.State {
+	case v1.ClusterPaused:
+		return "if it need not be any more: oscarfed cluster resume " + c.ClusterID
+	case v1.ClusterCordoned:
+		return "if it need not be any more: oscarfed cluster uncordon " + c.ClusterID
+	}
+	return "wait until it has ended"
+}
+
 func (d *doctor) cluster(ctx context.Context, c *v1.Cluster, ours string) {
 	what := "cluster " + c.ClusterID
 	do := cmp.Or(c.Hint, "see the log of oscar-syncer there")
@@ -225,14 +236,14 @@ func (d *doctor) cluster(ctx context.Context, c *v1.Cluster, ours string) {
 	case c.Reason != "":
 		d.fail(what, do, errors.New(strings.TrimSuffix(c.Reason+": "+c.Message, ": ")))
 	case c.State != v1.ClusterActive:
-		d.warnf(what, cmp.Or(c.Hint, "oscarfed cluster list says why"), "it is %s", c.State)
+		d.warnf(what, cmp.Or(c.Hint, endOf(c)), "it is %s", c.State)
 	case c.UID != "" && !c.Stream: // a user is not told
 		d.warnf(what, "does its syncer reach this instance (--api-endpoint)?", "no stream: logs and invocations do not reach it")
 	default:
 		d.okf(what, "OSCAR %s", cmp.Or(c.OscarVersion, "of an unknown version"))
 	}
 	if orphans := len(c.Orphans); orphans > 0 {
-		d.warnf(what, "oscarfed resolve", "%d services there are known to no record", orphans)
+		d.warnf(what, "oscarfed describe lists them, and what oscarfed resolve would do", "%s there without a record", output.Count(orphans, "service"))
 	}
 	if c.SyncerVersion != "" && ours != "" && c.SyncerVersion != ours {
 		d.warnf(what, "upgrade the one that is older", "its syncer is %s, the control plane %s", c.SyncerVersion, ours)
