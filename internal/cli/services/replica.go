@@ -174,10 +174,15 @@ func (c change) members(ctx context.Context, a *command.App, service, cluster st
 	})
 }
 
-// checkLeaving refuses the removal of what is no member: a name that was mistyped would be done at once.
+// checkLeaving refuses the removal of what is no member, or stays: it would be done at once, and nothing with it.
 func (c change) checkLeaving(ctx context.Context, api *client.Client, before *v1.Replicas) error {
 	if len(c.leaving) == 0 {
 		return nil
+	}
+	coordinator := oscar.Member{Type: oscar.MemberOSCAR, ClusterID: before.Coordinator.ClusterID, ServiceName: before.Coordinator.ServiceName}.Key()
+	if slices.ContainsFunc(c.leaving, func(m oscar.Member) bool { return m.Key() == coordinator }) {
+		return exit.Errorf(exit.Conflict, "%s is the coordinator of federation %s, and stays as long as it does: oscarfed delete %s ends both",
+			coordinator, before.GroupID, before.Coordinator.ServiceName)
 	}
 	f, err := api.Federation(ctx, before.UID)
 	if exit.StatusOf(err) == exit.NotFound {
