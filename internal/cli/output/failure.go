@@ -46,7 +46,7 @@ func ProblemLines(p v1.Problem) []string {
 	if p.Rollback != "" {
 		lines = append(lines, "  rollback "+Words(p.Rollback))
 	}
-	if len(p.Clusters) > 0 {
+	if len(p.Clusters) > 1 { // of a member that is changed in place of its coordinator it is the coordinator's
 		lines = append(lines, "  it could be on: "+strings.Join(p.Clusters, ", ")+"; choose with --cluster")
 	}
 	if hint := problemHint(p); hint != "" {
