@@ -44,7 +44,9 @@ func replayJob(s jobSituation) (jobDecision, error) {
 	case failed && !j.Kept:
 		return jobDecision{}, &fault.Error{Code: fault.CodeFailedPrecondition, Message: fmt.Sprintf(
 			"the event of job %s is not kept: those of failed jobs are up to %d bytes; send it again", j.Job, maxKeptEvent)}
-	case j.State != record.JobParked && !failed && !released:
+	case !j.State.Ended() && !released:
+		return jobDecision{}, &fault.Error{Code: fault.CodeFailedPrecondition, Message: fmt.Sprintf("job %s has not ended; only one that is parked or has failed is replayed", j.Job)}
+	case j.State.Ended() && j.State != record.JobParked && !failed:
 		return jobDecision{}, &fault.Error{Code: fault.CodeFailedPrecondition, Message: fmt.Sprintf("job %s is %s; only one that is parked or has failed is replayed", j.Job, j.State)}
 	}
 	if s.disbanded {

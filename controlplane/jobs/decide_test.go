@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -327,4 +328,17 @@ func TestPromisesAddUp(t *testing.T) {
 			t.Fatalf("%v is left", list)
 		}
 	})
+}
+
+// A caller reads of a job under way that it is submitted or runs; in its record it is assigned.
+func TestTheRefusalOfAReplayNamesNoStateThatNobodyIsShown(t *testing.T) {
+	s := jobSituation{job: record.Job{Job: "j", State: record.JobAssigned, Epoch: "e"}, epoch: "e"}
+	_, err := replayJob(s)
+	if err == nil || !strings.Contains(err.Error(), "job j has not ended") {
+		t.Errorf("a job under way is refused with %v", err)
+	}
+	s.job.State = record.JobSucceeded
+	if _, err := replayJob(s); err == nil || !strings.Contains(err.Error(), "job j is succeeded; only one") {
+		t.Errorf("a job that has succeeded is refused with %v", err)
+	}
 }

@@ -165,8 +165,16 @@ func jobColumns() []string {
 
 func jobRow(j *v1.Job, now time.Time) []string {
 	return []string{
-		j.ID, j.ClusterID + "/" + j.ServiceName, j.State, jobPlace(j.Place), strconv.Itoa(j.Attempt), output.Age(j.AcceptedAt.Time, now), j.Reason,
+		j.ID, j.ClusterID + "/" + j.ServiceName, j.State, jobPlace(j.Place), strconv.Itoa(j.Attempt), output.Age(j.AcceptedAt.Time, now), reasonOf(j),
 	}
+}
+
+// reasonOf is why a job is as it is: while its end is ordered, that.
+func reasonOf(j *v1.Job) string {
+	if j.Reason == "" && j.Cancelled && !v1.JobEnded(j.State) {
+		return "being cancelled"
+	}
+	return j.Reason
 }
 
 // watchJobs prints a row, or a document, for each change of a job.
