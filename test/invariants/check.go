@@ -85,6 +85,14 @@ func (c *checker) begin(at int64, stood []store.KV) {
 		if d := as[record.Deleted](e); d != nil {
 			c.past.live(d.UID, place{d.ClusterID, d.ServiceName}, d.Federation).removed = true
 		}
+		if d := as[record.Desired](e); d != nil { // that it was left behind may be forgotten since
+			at := placeOfRef(record.ParseKey(e.kv.Key))
+			if spec := as[record.Spec](c.keys[at.specKey(d)]); spec != nil {
+				for _, b := range spec.Left {
+					add(c.past.left, ownedPlace{d.Owner, at}, b)
+				}
+			}
+		}
 	}
 	c.stood = at
 	c.report, c.told = newReport(at), map[Violation]bool{}

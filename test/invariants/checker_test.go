@@ -1,6 +1,7 @@
 package invariants
 
 import (
+	"encoding/json"
 	"os"
 	"slices"
 	"strings"
@@ -109,6 +110,28 @@ func TestAVoteThatARestoreHasLostDecidesNothingInTheEpochAfterIt(t *testing.T) {
 		"no backup":                              {nil, []store.KV{first, prepare, desired(6, record.IntentApply)}, false},
 	} {
 		if all, told := afterARestore(t, tt.stood, tt.later, "is applied and has not voted"); told == tt.ok {
+			t.Errorf("%s: %v", name, all)
+		}
+	}
+}
+
+// TestABucketThatWasTakenOverBeforeARestoreIsOurs: that it was left behind may be forgotten before the backup.
+func TestABucketThatWasTakenOverBeforeARestoreIsOurs(t *testing.T) {
+	desired := func(revision int64, paused bool) store.KV {
+		return kvOf(t, record.DesiredServiceKey("a", "s"), revision, record.Desired{
+			V: record.Version, UID: "f1-a", Federation: "f1", Owner: "o", Intent: record.IntentApply, Generation: 1, Spec: "s/f1-a.1", Paused: paused,
+		})
+	}
+	spec := kvOf(t, record.SpecKey("a", "s/f1-a.1"), 2, record.Spec{V: record.Version, Owner: "o", Service: json.RawMessage("{}"), Left: []string{"b"}})
+	for name, tt := range map[string]struct {
+		stood, later []store.KV
+		ok           bool
+	}{
+		"before":    {[]store.KV{spec, desired(3, true)}, []store.KV{desired(6, false)}, true},
+		"after it":  {[]store.KV{desired(3, true)}, []store.KV{spec, desired(6, false)}, false},
+		"no backup": {nil, []store.KV{spec, desired(6, false)}, false},
+	} {
+		if all, told := afterARestore(t, tt.stood, tt.later, "no earlier life of its did"); told == tt.ok {
 			t.Errorf("%s: %v", name, all)
 		}
 	}
