@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -68,7 +69,9 @@ const (
 
 func personService(who, service int) string { return fmt.Sprintf("person%d-%d", who, service) }
 
-func personSubject(who int) string { return fmt.Sprintf("%d5bb11b4f2c6/person@egi.eu", who) }
+func personSubject(who int) string {
+	return fmt.Sprintf("%d5bb11b4f2c6%s@egi.eu", who, strings.Repeat("/person", who%2))
+}
 
 // private says whether only its owner may see a service.
 func private(service int) bool { return service == 0 }

@@ -40,6 +40,8 @@ type Shape struct {
 	People int `json:"people,omitempty"`
 	// Delegation is the policy of the service for jobs; empty is load-based.
 	Delegation string `json:"delegation,omitempty"`
+	// Origin says that jobs use the MinIO of their coordinator's cluster.
+	Origin bool `json:"origin,omitempty"`
 	// Forgets says that control planes keep for less than an hour what they keep for days: see forgets.
 	Forgets bool `json:"forgets,omitempty"`
 }

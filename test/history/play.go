@@ -147,7 +147,7 @@ func newPlayer(t *testing.T, plan Plan) *player {
 			c.Nodes = []oscarsim.Node{{Name: "node", CPU: int64(shape.Slots) * 1000, Memory: 64 << 30}}
 		},
 		Middleware: func(next http.Handler) http.Handler { return p.watch(p.canaries.watch(next)) },
-		Etcd:       p.quota,
+		Etcd:       p.quota, OriginStorage: shape.Origin,
 		Store: func(c *store.Config) {
 			c.DialOptions = append(c.DialOptions, grpc.WithChainUnaryInterceptor(p.checkFirst))
 		},

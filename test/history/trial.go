@@ -91,6 +91,7 @@ const (
 type suite struct {
 	guests, people int
 	latency        time.Duration
+	origin         bool
 	trials         map[string]func(*trial) error
 }
 
@@ -100,14 +101,14 @@ func suites() []suite {
 	return []suite{
 		{trials: trials()}, {trials: restoreTrials()}, {trials: guestTrials(), guests: 1, people: 1}, {trials: endpointTrials()}, {trials: batchTrials()},
 		{trials: jobWayTrials()}, {trials: tokenTrials(), people: 1}, {trials: tokenWayTrials(), people: 1}, {trials: serviceTrials()}, {trials: foundTrials()}, {trials: unclaimedTrials()},
-		{trials: slowTrials(), latency: time.Minute},
+		{trials: slowTrials(), latency: time.Minute}, {trials: originTrials(), people: 1, origin: true},
 	}
 }
 
 // AllTrials are plans that make every trial, and nothing else.
 func AllTrials() (out []Plan) {
 	for _, s := range suites() {
-		out = append(out, trialsOf(Shape{Clusters: 3, ControlPlanes: 2, Names: 1, Slots: 2, Delay: time.Millisecond, Latency: s.latency, Guests: s.guests, People: s.people}, s.trials))
+		out = append(out, trialsOf(Shape{Clusters: 3, ControlPlanes: 2, Names: 1, Slots: 2, Delay: time.Millisecond, Latency: s.latency, Guests: s.guests, People: s.people, Origin: s.origin}, s.trials))
 	}
 	return out
 }
