@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -274,6 +275,38 @@ func TestANewVersionOfOSCARIsNoOpponent(t *testing.T) {
 	})
 }
 
+// TestANewVersionOfOSCARIsNoDriftToReport, where nothing is repaired and no PUT tells what it shows now.
+func TestANewVersionOfOSCARIsNoDriftToReport(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		newer := &newVersion{next: r.net.Host("syncer").Transport(nil)}
+		client := world.Must(manager.New(manager.Config{Endpoint: r.url, User: "oscar", PasswordFile: r.password, Transport: newer}))(t)
+		t.Cleanup(client.Close)
+		r.start(func(c *syncer.Config) { c.OSCAR = client })
+		p := newReplica("grayify")
+		r.makeReady(p)
+		r.want(p, record.IntentApply, func(d *record.Desired) { d.Drift = "report" })
+		r.eventually("it is known of which version it is", func() bool { return r.observed(p.name).OscarVersion != "" })
+		before, since := r.observed(p.name), r.mirror.Revision()
+		newer.runs.Store(true)
+		r.eventually("it is of another", func() bool { return r.observed(p.name).OscarVersion == "v99.0.0" })
+		r.resynced()
+		if o := r.observed(p.name); o.Phase != record.PhaseReady || o.ReadBack == before.ReadBack {
+			t.Errorf("it is %+v", o)
+		}
+		if got := r.phases(p.name, since); got != "ready" {
+			t.Errorf("reports %q", got)
+		}
+		r.equalCalls(p.name, "create")
+
+		// What somebody changes is drift all the same, also in what nobody asked for.
+		if status := r.ask(http.MethodPut, "/system/services", vandal); status >= 300 {
+			t.Fatal(status)
+		}
+		r.await(p, record.PhaseDrifted)
+	})
+}
+
 // newVersion shows services as an OSCAR of another version, once it runs.
 type newVersion struct {
 	next http.RoundTripper
@@ -282,7 +315,7 @@ type newVersion struct {
 
 func (n *newVersion) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := n.next.RoundTrip(req)
-	if err != nil || !n.runs.Load() || req.Method != http.MethodGet || !strings.HasPrefix(req.URL.Path, "/system/services") {
+	if err != nil || !n.runs.Load() || req.Method != http.MethodGet || !strings.HasPrefix(req.URL.Path, "/system/services") && req.URL.Path != "/system/info" {
 		return resp, err
 	}
 	shown, err := io.ReadAll(resp.Body)
@@ -290,6 +323,7 @@ func (n *newVersion) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	shown = bytes.ReplaceAll(shown, []byte(`"volume_status"`), []byte(`"added":"","volume_status"`))
+	shown = regexp.MustCompile(`"version":"[^"]*"`).ReplaceAll(shown, []byte(`"version":"v99.0.0"`))
 	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(shown)), int64(len(shown))
 	return resp, nil
 }

@@ -23,6 +23,9 @@ type Observed struct {
 	// Storage tells the storage of the origin that ReadBack was seen with from others;
 	// empty for the cluster's own.
 	Storage string `json:"storage,omitempty"`
+	// OscarVersion is of the OSCAR that ReadBack was last seen from, or of one before it. It is empty
+	// where drift is repaired.
+	OscarVersion string `json:"oscar_version,omitempty"`
 	// AppliedGeneration is the one that ReadBack is of, when that is not the
 	// observed one: a newer one is not in place yet.
 	AppliedGeneration int64 `json:"applied_generation,omitempty"`

@@ -106,6 +106,9 @@ func (s *Services) reportDecision(ctx context.Context, v *observation, d decisio
 	if d.failure != nil {
 		f.operation, f.status = d.failure.operation, d.failure.status
 	}
+	if d.phase == record.PhaseReady {
+		f.version = v.version
+	}
 	if d.reason == record.ReasonDriftUnfixable {
 		s.process.writes.change(v.name, func(n *recent) { n.unfixable = v.local.hash })
 	}
@@ -136,6 +139,7 @@ func (s *Services) settle(ctx context.Context, v *observation) error {
 		reason:   record.ReasonApplied,
 		readBack: v.local.hash,
 		storage:  v.def.Storage.Mark(),
+		version:  v.version,
 		made:     s.madeBuckets(v),
 		buckets:  v.def.DataBuckets(),
 	})

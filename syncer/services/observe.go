@@ -24,6 +24,9 @@ const listAge = time.Second
 // is then done looks again.
 const bucketsAge = time.Minute
 
+// versionAge is how old OSCAR's version may be that a service is looked at with in a list.
+const versionAge = time.Minute
+
 // observation is a situation with what it was made from.
 type observation struct {
 	situation
@@ -60,9 +63,13 @@ func (s *Services) observe(ctx context.Context, name string) (*observation, erro
 	}
 
 	v.asOf = s.NewEnough(name, v.now, listAge)
+	version, asked := s.versionFor(ctx, d, versionAge)
 	list, listed, err := s.deps.Answers.Lists.Get(ctx, v.asOf)
 	if err != nil {
 		return v, err
+	}
+	if asked.Before(listed) {
+		v.version = version
 	}
 	if v.def, err = s.deps.Definitions.Open(ctx, name, d); err != nil {
 		return v, err
@@ -123,6 +130,7 @@ func (s *Services) examine(ctx context.Context, name string) (*observation, erro
 	// The list of the write before, if it is as new as this, does as well: what
 	// counts is the read of the service itself.
 	v := &observation{name: name, asOf: s.NewEnough(name, s.session.Now(), listAge)}
+	v.version, _ = s.versionFor(ctx, s.mirrored(name), listAge)
 	listed, half, err := s.readService(ctx, v)
 	if err != nil {
 		return nil, err
@@ -189,15 +197,35 @@ func (s *Services) readService(ctx context.Context, v *observation) (listed time
 
 // mirroredAs is what the service is to the desired record that the mirror has.
 func (s *Services) mirroredAs(v *observation) whose {
-	kv, ok := s.session.Mirror.Snapshot().KV(record.DesiredServiceKey(s.session.ID, v.name))
+	if d := s.mirrored(v.name); d != nil {
+		return whoseIs(v.service, d)
+	}
+	return foreign
+}
+
+// mirrored is the desired record that the mirror has; nil when there is none that can be read.
+func (s *Services) mirrored(name string) *record.Desired {
+	kv, ok := s.session.Mirror.Snapshot().KV(record.DesiredServiceKey(s.session.ID, name))
 	if !ok {
-		return foreign
+		return nil
 	}
 	d, err := store.Decode[record.Desired](kv)
 	if err != nil {
-		return foreign
+		return nil
 	}
-	return whoseIs(v.service, d)
+	return d
+}
+
+// versionFor is that of OSCAR, not older than age, where it decides about a service; and when it was asked for.
+func (s *Services) versionFor(ctx context.Context, d *record.Desired, age time.Duration) (version string, asked time.Time) {
+	if d == nil || d.Intent != record.IntentApply || d.Drift != driftReport {
+		return "", time.Time{}
+	}
+	info, asked, err := s.deps.Answers.Infos.Get(ctx, s.session.Now().Add(-age))
+	if err != nil {
+		return "", time.Time{} // it is looked at again
+	}
+	return info.Version, asked
 }
 
 // readRecords reads the session and the records of the service. Without a desired record

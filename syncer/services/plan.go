@@ -154,8 +154,10 @@ func planPresent(s situation) decision {
 		return planRunState(s)
 	case undisturbed:
 		return decision{act: report, phase: record.PhaseReady, reason: record.ReasonApplied}
-	case asAsked && (!applied || s.updated && len(s.local.missing) == 0):
+	case asAsked && (!applied || (s.updated || s.upgraded()) && len(s.local.missing) == 0):
 		return planAsAsked(s)
+	case applied && asAsked && s.desired.Drift == driftReport && !s.fresh:
+		return decision{act: reread} // with the version that OSCAR is of now
 	case applied:
 		return planDrift(s, whatChanged(s))
 	case s.stopped || s.desired.Paused:

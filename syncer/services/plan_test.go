@@ -60,6 +60,8 @@ func later(d time.Duration) time.Time { return now.Add(d) }
 func TestPlan(t *testing.T) {
 	apply, tombstone, prepare := desired(record.IntentApply), desired(record.IntentDelete), desired(record.IntentPrepare)
 	older := func(o *record.Observed) { o.ObservedGeneration = 1 }
+	reportOnly := desired(record.IntentApply, func(d *record.Desired) { d.Drift = "report" })
+	of41 := func(o *record.Observed) { o.OscarVersion = "4.1" }
 	drift := func(l *local) { l.hash, l.differs = changed, "image" }
 	stops := func(d *record.Desired) { d.RunState = record.RunStopped }
 	toStop := desired(record.IntentApply, stops)
@@ -148,6 +150,14 @@ func TestPlan(t *testing.T) {
 		{"changed in what was not asked", situation{desired: apply, fresh: true, observed: ready(), local: mine(func(l *local) { l.hash = changed })}, decision{act: update, repair: true, drifted: true}},
 		{"marks dropped", situation{desired: apply, observed: ready(), local: mine(drift, func(l *local) { l.generation = 0 })}, decision{act: update, repair: true, drifted: true}},
 		{"drift, report only", situation{desired: desired(record.IntentApply, func(d *record.Desired) { d.Drift = "report" }), observed: ready(), local: mine(drift)}, report1(record.PhaseDrifted, record.ReasonDrifted)},
+		{"another version of OSCAR, report only, from a list", situation{desired: reportOnly, observed: ready(of41), version: "4.2", local: mine(func(l *local) { l.hash = changed })}, decision{act: reread}},
+		{"another version of OSCAR, report only", situation{desired: reportOnly, fresh: true, observed: ready(of41), version: "4.2", local: mine(func(l *local) { l.hash = changed })}, decision{act: settle}},
+		{"changed in what was not asked, report only, from a list", situation{desired: reportOnly, observed: ready(of41), version: "4.1", local: mine(func(l *local) { l.hash = changed })}, decision{act: reread}},
+		{"the same version of OSCAR, report only", situation{desired: reportOnly, fresh: true, observed: ready(of41), version: "4.1", local: mine(func(l *local) { l.hash = changed })}, report1(record.PhaseDrifted, record.ReasonDrifted)},
+		{"a version of OSCAR that is not known, report only", situation{desired: reportOnly, fresh: true, observed: ready(of41), local: mine(func(l *local) { l.hash = changed })}, report1(record.PhaseDrifted, record.ReasonDrifted)},
+		{"a report without a version of OSCAR, report only", situation{desired: reportOnly, fresh: true, observed: ready(), version: "4.2", local: mine(func(l *local) { l.hash = changed })}, report1(record.PhaseDrifted, record.ReasonDrifted)},
+		{"another version of OSCAR, and drift, report only", situation{desired: reportOnly, fresh: true, observed: ready(of41), version: "4.2", local: mine(drift)}, report1(record.PhaseDrifted, record.ReasonDrifted)},
+		{"another version of OSCAR, and no bucket, report only", situation{desired: reportOnly, fresh: true, observed: ready(of41), version: "4.2", local: mine(func(l *local) { l.hash, l.missing = changed, []string{"b"} })}, report1(record.PhaseDrifted, record.ReasonDrifted)},
 		{"drift, paused", situation{desired: desired(record.IntentApply, func(d *record.Desired) { d.Paused = true }), observed: ready(), local: mine(drift)}, report1(record.PhaseDrifted, record.ReasonPaused)},
 		{"drift after three repairs", situation{desired: apply, observed: ready(), local: mine(drift), memory: memory{repairs: 3}}, report1(record.PhaseDrifted, record.ReasonDriftUnfixable)},
 		{"drift that was given up", situation{desired: apply, observed: ready(), local: mine(drift), memory: memory{repairs: 3, unfixable: changed}}, report1(record.PhaseDrifted, record.ReasonDriftUnfixable)},
@@ -268,7 +278,7 @@ func anySituation(t *rapid.T) situation {
 	s := situation{
 		now: now, revision: revision,
 		epoch: epochs.Draw(t, "epoch"), restored: rapid.IntRange(0, 9).Draw(t, "restored") == 0,
-		updated: rapid.Bool().Draw(t, "updated"), stopped: rapid.Bool().Draw(t, "stopped"), resync: rapid.Bool().Draw(t, "resync"), fresh: rapid.Bool().Draw(t, "fresh"),
+		updated: rapid.Bool().Draw(t, "updated"), version: rapid.SampledFrom([]string{"", "4.1", "4.2"}).Draw(t, "version"), stopped: rapid.Bool().Draw(t, "stopped"), resync: rapid.Bool().Draw(t, "resync"), fresh: rapid.Bool().Draw(t, "fresh"),
 		local: local{
 			whose:      whose(rapid.IntRange(0, 4).Draw(t, "whose")),
 			generation: rapid.Int64Range(0, 3).Draw(t, "have"),
@@ -310,6 +320,7 @@ func anySituation(t *rapid.T) situation {
 		s.observed = observed(rapid.SampledFrom([]record.Phase{record.PhasePrepared, record.PhaseReady, record.PhaseFailed, record.PhaseDeleted}).Draw(t, "phase"),
 			func(o *record.Observed) {
 				o.ReadBack = hashes.Draw(t, "read back")
+				o.OscarVersion = rapid.SampledFrom([]string{"", "4.1", "4.2"}).Draw(t, "its version")
 				o.Epoch = epochs.Draw(t, "observed epoch")
 				o.ObservedGeneration = rapid.Int64Range(1, 3).Draw(t, "observed generation")
 				o.DesiredRevision = revision - rapid.Int64Range(0, 1).Draw(t, "behind")

@@ -1,6 +1,7 @@
 package services
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,8 @@ type finding struct {
 	readBack string
 	// storage goes with readBack: the mark of the place that it is of.
 	storage string
+	// version, when set, is of the OSCAR that shows what the fingerprint is of.
+	version string
 	// made, when not nil, replaces the buckets that this life made.
 	made []string
 	// held, when set, is what stands and is ahead of the store.
@@ -97,6 +100,7 @@ func nextReport(before *record.Observed, d *record.Desired, revision int64, epoc
 		Vote:               f.vote,
 		ReadBack:           f.readBack,
 		Storage:            f.storage,
+		OscarVersion:       f.version,
 		BucketsMade:        definition.Union(f.made),
 		Buckets:            f.buckets,
 		BucketFates:        f.fates,
@@ -131,6 +135,7 @@ func nextReport(before *record.Observed, d *record.Desired, revision int64, epoc
 	}
 	if applied := before.Applied(); f.readBack == "" && applied != 0 {
 		next.ReadBack, next.Storage = before.ReadBack, before.Storage
+		next.OscarVersion = cmp.Or(f.version, before.OscarVersion)
 		if applied != next.ObservedGeneration {
 			next.AppliedGeneration = applied
 		}

@@ -85,6 +85,8 @@ type situation struct {
 	// than before, and was not asked for, no PUT brings back: what OSCAR gave at the creation, or
 	// what a new version of it adds.
 	updated bool
+	// version of OSCAR, read before the service; empty when it is not known, and where drift is repaired.
+	version string
 	// moved says that the service was last seen in place with another storage than it is
 	// sent with now: this syncer has been started with or without a server for its OSCAR.
 	moved bool
@@ -220,6 +222,12 @@ func (s situation) tellsDrift() bool {
 // applied says that the desired generation was once seen in place.
 func (s situation) applied() bool {
 	return s.observed != nil && s.observed.Applied() == s.desired.Generation
+}
+
+// upgraded says that OSCAR is of another version than when the service was last seen as it was reported. It may
+// show the same service otherwise, and there is no PUT to see that by.
+func (s situation) upgraded() bool {
+	return s.version != "" && s.observed.OscarVersion != "" && s.observed.OscarVersion != s.version
 }
 
 // trying is the phase of a service that a step is tried for again.
