@@ -402,6 +402,17 @@ func TestTheNotesNameTheAPI(t *testing.T) {
 	}
 }
 
+// A value that is for one start stays in the values of a release: each later start of the pod would be another restore.
+func TestTheNotesEndARestore(t *testing.T) {
+	helm := tool(t, "helm")
+	for set, want := range map[string]bool{"config.restored=true": true, "config.restored=false": false} {
+		notes, err := run(t, helm, "install", release, "helm/oscarfed", "--dry-run=client", "--values", "testdata/values/oscarfed-gateway.yaml", "--set", set)
+		if err != nil || strings.Contains(notes, "upgrade with config.restored=false") != want {
+			t.Errorf("%s: %v; in\n%s", set, err, notes)
+		}
+	}
+}
+
 // What cannot work is refused when it is installed, and says what to do.
 func TestRefusedValues(t *testing.T) {
 	helm := tool(t, "helm")
