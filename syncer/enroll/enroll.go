@@ -277,12 +277,21 @@ func (e *Enrolment) accept(answer v1.Enrolment, token, refused string) error {
 	return nil
 }
 
+// lookup bounds the time of what a request can do without, and leaves the request a part of what there is.
+func (e *Enrolment) lookup(ctx context.Context) (context.Context, context.CancelFunc) {
+	most := e.cfg.Timeout
+	if end, ok := ctx.Deadline(); ok {
+		most = min(most, time.Until(end)/3)
+	}
+	return context.WithTimeout(ctx, most)
+}
+
 // kubeSystem is empty when it is not known now.
 func (e *Enrolment) kubeSystem(ctx context.Context) string {
 	if e.cfg.KubeSystemUID == nil {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeout)
+	ctx, cancel := e.lookup(ctx)
 	defer cancel()
 	uid, err := e.cfg.KubeSystemUID(ctx)
 	if err != nil {
@@ -298,7 +307,7 @@ func (e *Enrolment) oscar(ctx context.Context) string {
 	if e.cfg.OscarID == nil {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeout)
+	ctx, cancel := e.lookup(ctx)
 	defer cancel()
 	id, err := e.cfg.OscarID(ctx)
 	if err != nil {

@@ -380,6 +380,34 @@ func TestAValidCertificateDoesNotWaitForAToken(t *testing.T) {
 	}
 }
 
+// A cluster joins without the identity of an OSCAR that does not give it in time, also where the join may take no longer
+// than one request.
+func TestAnOSCARThatHangsKeepsNoTokenFromItsUse(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		m := newMachine(t)
+		m.ensured()
+		m.token = "another"
+		m.set(func() { m.uid = "u2" })
+		hanging := func(ctx context.Context) (string, error) {
+			<-ctx.Done()
+			return "", ctx.Err()
+		}
+		cfg := m.config()
+		cfg.OscarID, cfg.KubeSystemUID = hanging, hanging
+		e, err := enroll.Open(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if err := e.Ensure(t.Context()); err != nil || e.ClusterUID() != "u2" {
+			t.Errorf("it is %q, %v", e.ClusterUID(), err)
+		}
+		if took := time.Since(began); took > 30*time.Second {
+			t.Errorf("it took %s", took)
+		}
+	})
+}
+
 // While the API answers no join, the certificate is renewed all the same.
 func TestATokenThatIsPutOffDelaysNoRenewal(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
