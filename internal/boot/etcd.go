@@ -241,6 +241,7 @@ func dialStore(ctx context.Context, cfg store.Config) (*store.Store, error) {
 			cfg.Logger.Error("this process and etcd do not trust each other's certificates", "error", err, "endpoints", cfg.Endpoints)
 		}
 	}
+	asked := ctx
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	for {
@@ -249,7 +250,9 @@ func dialStore(ctx context.Context, cfg store.Config) (*store.Store, error) {
 		case err == nil:
 			return st, nil
 		case errors.Is(err, store.ErrUnavailable) && ctx.Err() == nil:
-			cfg.Logger.Warn("waiting for etcd", "error", err)
+			cfg.Logger.Warn("waiting for etcd", "error", err, "endpoints", unreached(ctx, cfg.Endpoints))
+		case errors.Is(err, store.ErrUnavailable) && asked.Err() == nil:
+			return nil, fmt.Errorf("etcd: %w (%s)", err, unreached(asked, cfg.Endpoints))
 		default:
 			return nil, fmt.Errorf("etcd: %w", err)
 		}
