@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/oscarfed/oscarfed/internal/atomicfile"
@@ -134,6 +135,9 @@ func RunBackup(ctx context.Context, cfg Backup, log *slog.Logger, out io.Writer)
 	if err := replaceable(cfg.File); err != nil { // before etcd is waited for
 		return err
 	}
+	if err := cfg.somewhere(); err != nil {
+		return err
+	}
 	now := time.Now()
 	authority, dir, err := cfg.authority()
 	if err != nil {
@@ -143,7 +147,8 @@ func RunBackup(ctx context.Context, cfg Backup, log *slog.Logger, out io.Writer)
 	if err != nil {
 		return err
 	}
-	st, err := dialStore(ctx, cfg.connect(authority, dir, log))
+	from := cfg.connect(authority, dir, log)
+	st, err := dialStore(ctx, from)
 	if err != nil {
 		return err
 	}
@@ -173,8 +178,20 @@ func RunBackup(ctx context.Context, cfg Backup, log *slog.Logger, out io.Writer)
 	if len(cfg.Recipients) > 0 {
 		sealed = "Keys are in it, sealed to --recovery-recipient."
 	}
-	_, err = fmt.Fprintf(out, "%s: %d bytes of etcd %s at revision %d\n%s\n", cfg.File, b.Bytes, b.Version, b.Revision, sealed)
+	_, err = fmt.Fprintf(out, "%s: %d bytes of etcd %s at %s, revision %d\n%s\n", cfg.File, b.Bytes, b.Version, strings.Join(from.Endpoints, ","), b.Revision, sealed)
 	return err
+}
+
+// somewhere refuses to take whatever answers where an embedded etcd listens, on a machine that has no
+// control plane.
+func (c Backup) somewhere() error {
+	if len(c.Endpoints) > 0 {
+		return nil
+	}
+	if _, err := os.Stat(c.DataDir); err != nil {
+		return fmt.Errorf("no data directory of a control plane: %w; give --data-dir, or --etcd-endpoints of an external etcd", err)
+	}
+	return nil
 }
 
 // replaceable refuses what is no regular file: to rename a file over a device, a pipe or a link would

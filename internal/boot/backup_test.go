@@ -242,10 +242,14 @@ func TestWhatABackupLacksIsSaid(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, witnessName), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := RunBackup(t.Context(), backup, storetest.Logger(t), io.Discard); err != nil {
+	var out bytes.Buffer
+	if err := RunBackup(t.Context(), backup, storetest.Logger(t), &out); err != nil {
 		t.Fatal(err)
 	}
-	var out bytes.Buffer
+	if !strings.Contains(out.String(), " at "+server.Endpoint()+", revision ") {
+		t.Errorf("it does not say of which etcd it is: %s", out.String())
+	}
+	out.Reset()
 	restored := t.TempDir()
 	if err := RunRestore(t.Context(), Restore{File: backup.File, DataDir: restored}, storetest.Logger(t), &out); err != nil {
 		t.Fatal(err)
@@ -261,6 +265,15 @@ func TestWhatABackupLacksIsSaid(t *testing.T) {
 	}
 	if err := RunBackup(t.Context(), backup, storetest.Logger(t), io.Discard); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "--identity-file") {
 		t.Errorf("without the control plane's key: %v", err)
+	}
+}
+
+// Without the directory it took what listened on the port of an embedded etcd, whosever that was.
+func TestABackupOfNothingIsRefused(t *testing.T) {
+	backup := Backup{File: filepath.Join(t.TempDir(), "backup"), DataDir: filepath.Join(t.TempDir(), "nowhere"), Timeout: time.Minute}
+	err := RunBackup(t.Context(), backup, storetest.Logger(t), io.Discard)
+	if !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "nowhere") || !strings.Contains(err.Error(), "--data-dir, or --etcd-endpoints") {
+		t.Errorf("a backup of a control plane that is not here: %v", err)
 	}
 }
 
