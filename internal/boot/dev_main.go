@@ -25,16 +25,18 @@ func DevMain(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.
 			logs, name = file, file.Name()
 		}
 	}
+	var stopped error
 	status := daemon(ctx, "oscarfed dev", cfg.Log, err, logs, func(ctx context.Context, log *slog.Logger) error {
-		return RunDev(ctx, cfg, log, func(r DevReady) error {
+		stopped = RunDev(ctx, cfg, log, func(r DevReady) error {
 			if cfg.Output == "json" {
 				return json.NewEncoder(stdout).Encode(r)
 			}
 			return printReady(stdout, r, name)
 		})
+		return stopped
 	})
 	if status != exitDone && name != "" {
-		fmt.Fprintf(stderr, "oscarfed dev: stopped; its log %s says why\n", name)
+		fmt.Fprintf(stderr, "oscarfed dev: %v\n  what came before is in its log, %s\n", stopped, name)
 	}
 	return status
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -160,5 +161,20 @@ func TestDevSaysWhatIsWhereAndWhatToTypeNext(t *testing.T) {
 	_ = f.Close()
 	if f, err := devLog("", io.Discard); f != nil || err != nil {
 		t.Errorf("what is directed elsewhere is left: %v %v", f, err)
+	}
+}
+
+// "its log says why" sent somebody whose port was taken to another file.
+func TestDevSaysWhyItStopped(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close() //nolint:errcheck // the test has ended
+	log := filepath.Join(t.TempDir(), "dev.log")
+	var stderr bytes.Buffer
+	status := DevMain(t.Context(), []string{"--listen", taken.Addr().String(), "--etcd-listen", "127.0.0.1:0", "--log-file", log}, nil, io.Discard, &stderr)
+	if said := stderr.String(); status != exitFailed || !strings.Contains(said, "address already in use") || !strings.Contains(said, log) {
+		t.Errorf("status %d: %s", status, said)
 	}
 }

@@ -144,6 +144,9 @@ func plain(v any) string {
 
 // unknown reports names in the file that no flag has.
 func (r *fileResolver) unknown(app *kong.Application) error {
+	if _, ok := r.values["contexts"]; ok {
+		return fmt.Errorf("%s has contexts, for the commands of oscarfed that ask an API, and no settings of this program: unset OSCARFED_CONFIG, or give another --config", r.path)
+	}
 	known := map[string]bool{}
 	for _, f := range app.Flags {
 		known[snake(f.Name)] = true

@@ -197,3 +197,12 @@ func TestLoginIssuers(t *testing.T) {
 		t.Error("scopes without an issuer are accepted")
 	}
 }
+
+// Whoever has exported OSCARFED_CONFIG, as the quickstart does, and starts oscarfed dev again.
+func TestTheFileOfTheCommandsIsToldFromThatOfADaemon(t *testing.T) {
+	t.Setenv("OSCARFED_CONFIG", write(t, "cli.yaml", "current_context: dev\ncontexts: {dev: {endpoint: http://127.0.0.1:8080}}\n"))
+	_, err := Load[Dev]("oscarfed dev", "", nil, io.Discard)
+	if !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "unset OSCARFED_CONFIG") || strings.Contains(err.Error(), "is not a setting") {
+		t.Errorf("contexts are settings: %v", err)
+	}
+}
