@@ -170,7 +170,7 @@ func TestDevSaysWhyItStopped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Close() //nolint:errcheck // the test has ended
+	defer taken.Close()
 	log := filepath.Join(t.TempDir(), "dev.log")
 	var stderr bytes.Buffer
 	status := DevMain(t.Context(), []string{"--listen", taken.Addr().String(), "--etcd-listen", "127.0.0.1:0", "--log-file", log}, nil, io.Discard, &stderr)

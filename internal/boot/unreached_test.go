@@ -12,7 +12,7 @@ func TestAnEtcdThatIsNotReachedIsToldWithWhatAConnectionMeets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listening.Close() //nolint:errcheck // the test has ended
+	defer listening.Close()
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -36,8 +36,8 @@ func ofTheSyncer() []defect {
 		one(
 			"what is foreign is taken for ours",
 			"syncer/services/observe.go",
-			"return foreign\n}",
-			"return ours\n}",
+			"return otherLife\n\t}\n\treturn foreign\n}",
+			"return otherLife\n\t}\n\treturn ours\n}",
 		),
 		one(
 			"a vanished service is not made again",
