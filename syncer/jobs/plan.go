@@ -41,10 +41,12 @@ func planUnposted(s situation) decision {
 		return planFormer(s)
 	}
 	switch {
+	case s.state() == "" && (s.assignment.Cancel || s.replica == replicaGone):
+		return planForgotten(s)
 	case s.assignment.Cancel:
 		return jobSays(record.JobCancelled, "", "it was cancelled before OSCAR was asked")
 	case s.replica == replicaGone:
-		return jobSays(record.JobRefused, record.JobServiceGone, "the service that it was assigned to is not on the cluster any more")
+		return gone()
 	case s.stopped && s.state() == record.JobClaimed:
 		return jobSays(record.JobRefused, record.JobWithdrawn, "the cluster takes no jobs now")
 	case s.stopped || s.replica == replicaWaits:
@@ -55,6 +57,26 @@ func planUnposted(s situation) decision {
 		return decision{act: jobClaim, state: record.JobClaimed}
 	}
 	return decision{act: jobBegin, state: record.JobSubmitting}
+}
+
+// planForgotten: an attempt is to end of which nothing is reported. One that was never claimed the control plane ends by
+// itself. So the report may have been taken away, with all of a cluster that was revoked, and OSCAR may have the Job.
+func planForgotten(s situation) decision {
+	switch shown := s.listedSince(s.sessionStart); {
+	case shown == nil:
+		return lookNow()
+	case shown.present:
+		d := s.asListed(shown)
+		d.found = true
+		return d
+	case s.assignment.Cancel:
+		return jobSays(record.JobCancelled, "", "it was cancelled, and OSCAR does not list it")
+	}
+	return gone()
+}
+
+func gone() decision {
+	return jobSays(record.JobRefused, record.JobServiceGone, "the service that it was assigned to is not on the cluster any more")
 }
 
 // planFormer: the assignment is of an epoch that is over. The store may have forgotten
@@ -125,7 +147,7 @@ func (s situation) unsent(why string) decision {
 	case s.assignment.Cancel:
 		return jobSays(record.JobCancelled, "", "it was cancelled before OSCAR was asked")
 	case s.replica == replicaGone:
-		return jobSays(record.JobRefused, record.JobServiceGone, "the service that it was assigned to is not on the cluster any more")
+		return gone()
 	case s.memory.unfit != nil:
 		return jobSays(record.JobRefused, s.memory.unfit.reason, s.memory.unfit.message)
 	case s.stopped:
