@@ -42,6 +42,8 @@ type Shape struct {
 	Delegation string `json:"delegation,omitempty"`
 	// Origin says that jobs use the MinIO of their coordinator's cluster.
 	Origin bool `json:"origin,omitempty"`
+	// Limited says that clusters may write little.
+	Limited bool `json:"limited,omitempty"`
 	// Forgets says that control planes keep for less than an hour what they keep for days: see forgets.
 	Forgets bool `json:"forgets,omitempty"`
 }

@@ -156,6 +156,7 @@ func newPlayer(t *testing.T, plan Plan) *player {
 			c.EndpointNetworks = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} // those of the wire
 			p.retention(c)
 			shape.forgets(c)
+			shape.limits(c)
 		},
 		Syncer: func(c *syncer.Config) {
 			c.Resync, c.SessionTTL, c.LateWindow, c.RetryPause, c.JobPoll, c.JobGrace, c.JobResend = 0, 0, 0, 0, 0, 0, 0

@@ -92,6 +92,7 @@ type suite struct {
 	guests, people int
 	latency        time.Duration
 	origin         bool
+	limited        bool
 	trials         map[string]func(*trial) error
 }
 
@@ -100,15 +101,16 @@ type suite struct {
 func suites() []suite {
 	return []suite{
 		{trials: trials()}, {trials: restoreTrials()}, {trials: guestTrials(), guests: 1, people: 1}, {trials: endpointTrials()}, {trials: batchTrials()},
-		{trials: jobWayTrials()}, {trials: tokenTrials(), people: 1}, {trials: tokenWayTrials(), people: 1}, {trials: serviceTrials()}, {trials: foundTrials()}, {trials: unclaimedTrials()},
+		{trials: jobWayTrials()}, {trials: tokenTrials(), people: 1}, {trials: tokenWayTrials(), people: 1}, {trials: serviceTrials()}, {trials: foundTrials(), limited: true}, {trials: unclaimedTrials()},
 		{trials: slowTrials(), latency: time.Minute}, {trials: originTrials(), people: 1, origin: true},
+		{trials: readmitTrials(), limited: true},
 	}
 }
 
 // AllTrials are plans that make every trial, and nothing else.
 func AllTrials() (out []Plan) {
 	for _, s := range suites() {
-		out = append(out, trialsOf(Shape{Clusters: 3, ControlPlanes: 2, Names: 1, Slots: 2, Delay: time.Millisecond, Latency: s.latency, Guests: s.guests, People: s.people, Origin: s.origin}, s.trials))
+		out = append(out, trialsOf(Shape{Clusters: 3, ControlPlanes: 2, Names: 1, Slots: 2, Delay: time.Millisecond, Latency: s.latency, Guests: s.guests, People: s.people, Origin: s.origin, Limited: s.limited}, s.trials))
 	}
 	return out
 }

@@ -30,6 +30,7 @@ func foundTrials() map[string]func(*trial) error {
 		"a deletion of what was changed since a backup waits for a person":      (*trial).aheadOfDeletion,
 		"a service that has lost its marks before a restore is held":            (*trial).unmarked,
 		"a deletion that a restore has lost is undone when a person says so":    (*trial).deletionUndone,
+		"a service that has lost its marks on a revoked cluster is held":        (*trial).unmarkedRevoked,
 		"a creation that a restore has lost is taken up when a person says so":  (*trial).creationTakenUp,
 		"a lost deletion of a paused service is undone when its pause ends":     (*trial).pausedUndone,
 		"a change that waits for the end of a pause outlives a restore":         (*trial).pausedChange,
@@ -319,6 +320,17 @@ func (t *trial) unmarked() error {
 		return errors.Join(t.changed("second"), t.changeDirectlyTo(func(fields map[string]any) { delete(fields, "annotations") }))
 	})
 	return errors.Join(err, t.reported(record.PhaseHeld))
+}
+
+// unmarkedRevoked lets a user do so, after a restore, on a cluster whose reports are forgotten then.
+func (t *trial) unmarkedRevoked() error {
+	defer t.decided()
+	err := errors.Join(t.create(trialLate, nil), t.newHistoryElsewhere(), t.reported(record.PhaseReady), t.revoked())
+	err = errors.Join(err, t.changeDirectlyTo(func(fields map[string]any) { delete(fields, "annotations") }), t.readmitted(nothing), t.reported(record.PhaseHeld))
+	if t.script(t.sim) == t.service("first", nil).Script {
+		err = errors.Join(err, errors.New("what nobody has decided about was changed"))
+	}
+	return err
 }
 
 // resolveAll decides about everything that differs since a restore, for one side.

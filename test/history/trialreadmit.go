@@ -1,0 +1,159 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/access"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// readmitTrials are those of a cluster that writes too much: it is revoked, and what it has reported is forgotten when it
+// is readmitted.
+func readmitTrials() map[string]func(*trial) error {
+	return map[string]func(*trial) error{
+		"a job on a cluster that is readmitted is started once":                   (*trial).readmittedJob,
+		"a job that is cancelled before its readmitted cluster tells of it ends":  (*trial).readmittedCancelled,
+		"a job whose member is removed from a readmitted cluster is started once": (*trial).readmittedRemoved,
+		"a service that vanishes from a cluster that is revoked is made again":    (*trial).readmittedVanished,
+	}
+}
+
+// limitedRate is how often a cluster may write in a second, for long, in a world with limits.
+const limitedRate = 2
+
+// limits lets control planes revoke a cluster that writes too much.
+func (s Shape) limits(c *controlplane.Config) {
+	if s.Limited {
+		c.Limits, c.Users = access.Limits{Rate: limitedRate}, noUsers{}
+	}
+}
+
+// noUsers are those of an etcd that knows none.
+type noUsers struct{}
+
+// KeepUsers implements clusters.Users.
+func (noUsers) KeepUsers(context.Context, func(context.Context) (access.Wanted, error)) error {
+	return nil
+}
+
+// revoked has the trial's cluster write what it has written already, until it is revoked. Then its syncer has no rights
+// in etcd any more, and is away.
+func (t *trial) revoked() error {
+	defer t.cluster.Kill()
+	key := record.ObservedClusterKey(t.cluster.ID)
+	for range 1000 * limitedRate {
+		if _, err := t.player.w.Store.Update(t.ctx, store.Update{Keys: []string{key}, Build: func(v store.View, tx *store.Txn) error {
+			kv, _ := v.KV(key)
+			told, err := store.Decode[record.ObservedCluster](kv)
+			if err != nil {
+				return err
+			}
+			tx.Expect(key)
+			tx.Put(key, told)
+			tx.Touch(key)
+			return nil
+		}}); err != nil {
+			return err
+		}
+		if reg, err := t.api.Cluster(t.ctx, t.cluster.ID); err == nil && reg.Revoked != nil {
+			return nil
+		}
+	}
+	return errors.New("it is not revoked")
+}
+
+// readmitted ends the revocation, does something, and lets the syncer come back.
+func (t *trial) readmitted(before func() error) error {
+	var refused error
+	err := t.await("it is readmitted", func() bool {
+		_, refused = t.api.ReadmitCluster(t.ctx, t.cluster.ID)
+		return refused == nil
+	})
+	err = errors.Join(err, refused, before())
+	t.cluster.Start()
+	return err
+}
+
+func nothing() error { return nil }
+
+// readmittedJob revokes the cluster while a Job waits there that no list has shown running.
+func (t *trial) readmittedJob() error {
+	defer t.only()()
+	id, name, err := t.waitsAt()
+	err = errors.Join(err, t.revoked())
+	<-time.After(trialSoon)
+	err = errors.Join(err, t.readmitted(nothing))
+	<-time.After(trialSoon)
+	if state := t.state(id); state != record.JobAssigned {
+		err = errors.Join(err, fmt.Errorf("it is %s, and its Job waits", state))
+	}
+	return errors.Join(err, t.sim.SetJobStatus(jobService, name, oscarsim.JobSucceeded), t.becomes(id, record.JobSucceeded), t.started(1))
+}
+
+// waitsAt submits a job, whose Job waits at the OSCAR of the trial's cluster.
+func (t *trial) waitsAt() (id, name string, err error) {
+	if id, err = t.submit(); err != nil {
+		return "", "", err
+	}
+	name, err = keep(t.sim, jobService, "the event of "+t.name)
+	return id, name, errors.Join(err, t.sim.SetJobStatus(jobService, name, oscarsim.JobPending), t.whenTold(id, record.JobSubmitted))
+}
+
+// readmittedCancelled cancels the job before the syncer is back. Its Job waits, or somebody has deleted it.
+func (t *trial) readmittedCancelled() error {
+	defer t.only()()
+	return errors.Join(t.named("-waits").cancelledAway(false), t.named("-deleted").cancelledAway(true))
+}
+
+func (t *trial) cancelledAway(deleted bool) error {
+	id, name, err := t.waitsAt()
+	err = errors.Join(err, t.revoked())
+	<-time.After(sessionOver)
+	if deleted {
+		err = errors.Join(err, t.sim.DeleteJob(jobService, name))
+	}
+	err = errors.Join(err, t.readmitted(func() error {
+		_, err := t.api.CancelJob(t.ctx, id)
+		return err
+	}), t.becomes(id, record.JobCancelled), t.started(1))
+	if t.atOSCAR() != "" {
+		err = errors.Join(err, errors.New("its Job waits at its OSCAR, and may run"))
+	}
+	return err
+}
+
+// readmittedRemoved removes the member before its syncer is back.
+func (t *trial) readmittedRemoved() error {
+	err := t.create(trialLate, nil)
+	back := t.only()
+	event := "the event of " + t.name
+	id, sent := t.send(event)
+	name, kept := keep(t.sim, t.name, event)
+	err = errors.Join(err, sent, kept, t.sim.SetJobStatus(t.name, name, oscarsim.JobPending), t.whenTold(id, record.JobSubmitted), t.revoked())
+	<-time.After(sessionOver)
+	back()
+	err = errors.Join(err, t.readmitted(func() error {
+		_, err := t.api.RemoveReplicas(t.ctx, t.name, t.added(), client.ChangeOptions{Async: true})
+		return err
+	}))
+	<-time.After(trialSoon)
+	err = errors.Join(err, t.started(1), t.sim.SetJobStatus(t.name, name, oscarsim.JobSucceeded), t.becomes(id, record.JobSucceeded))
+	return errors.Join(err, t.await("it is gone where it was removed", func() bool { return t.gone(t.sim) }))
+}
+
+func (t *trial) readmittedVanished() error {
+	err := errors.Join(t.create(trialLate, nil), t.revoked())
+	t.sim.RemoveService(t.name)
+	<-time.After(trialLate)
+	if t.stands(t.sim) {
+		err = errors.Join(err, errors.New("it was made while its cluster was revoked"))
+	}
+	return errors.Join(err, t.readmitted(nothing), t.await("it is made again", func() bool { return t.stands(t.sim) }), t.phase(record.PhaseReady))
+}
