@@ -41,8 +41,16 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		err = exit.Errorf(exit.InProgress, "interrupted (%w); what the control plane has begun goes on", context.Cause(ctx))
 	}
 	output.Failure(stderr, a.Form, err)
+	sayEndpoint(a, err)
 	sayCredentials(a, err)
 	return exit.StatusOf(err)
+}
+
+// sayEndpoint says of an API that was not reached, and whose address nobody has given, how it is given.
+func sayEndpoint(a *command.App, err error) {
+	if e, ok := errors.AsType[*client.Error](err); ok && e.Err != nil && a.Connection.NotTold && !a.Form.Encoded() {
+		a.Sayf("  nothing says where the API is, so it was looked for on this machine: give --endpoint, or make a context: oscarfed context set NAME --endpoint URL")
+	}
 }
 
 // sayCredentials says of a call that was not let in what was wrong with its credentials.

@@ -70,6 +70,8 @@ type Connection struct {
 	// LoginFile is what oscarfed login has written.
 	LoginFile string `json:"login_file,omitempty"`
 	CAFile    string `json:"ca_file,omitempty"`
+	// NotTold says that the endpoint is the default one, since nothing names one.
+	NotTold bool `json:"-"`
 }
 
 // Resolve merges what was given (flags over environment, which the parser has
@@ -125,6 +127,7 @@ func merge(given, stored Connection) (Connection, error) {
 		return c, exit.Usagef("the context has several of token_file, login_file, and user with password_file; keep one of them")
 	}
 	c.Endpoint = cmp.Or(given.Endpoint, stored.Endpoint, DefaultEndpoint)
+	c.NotTold = given.Endpoint == "" && stored.Endpoint == ""
 	c.CAFile = cmp.Or(given.CAFile, stored.CAFile)
 	switch {
 	case given.TokenFile != "":
