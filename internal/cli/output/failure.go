@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/oscarfed/oscarfed/api/client"
@@ -58,6 +59,9 @@ func ProblemLines(p v1.Problem) []string {
 	return lines
 }
 
+// refreshToken is what a user's federation is refused without, in OSCAR's words.
+const refreshToken = "environment.secrets.refresh_token"
+
 func violationLine(v v1.Violation) string {
 	if v.Path == "" {
 		return v.Message
@@ -95,8 +99,11 @@ func causeText(c v1.Cause) string {
 }
 
 func problemHint(p v1.Problem) string {
-	if p.Code == v1.CodeUnknownOutcome {
+	switch {
+	case p.Code == v1.CodeUnknownOutcome:
 		return "the work goes on; oscarfed describe shows where it stands"
+	case slices.ContainsFunc(p.Violations, func(v v1.Violation) bool { return v.Path == refreshToken && v.Rule == "required" }):
+		return "ask your issuer for one (scope offline_access); without one, say topology: none, and no job moves between clusters"
 	}
 	return ""
 }
