@@ -59,6 +59,24 @@ func ProblemLines(p v1.Problem) []string {
 	return lines
 }
 
+// outcomeHint names the command that shows what an API path does.
+func outcomeHint(path string) string {
+	for _, known := range [][2]string{
+		{"/system/replicas/", "oscarfed describe "}, {"/system/services/", "oscarfed describe "}, {"/system/jobs/", "oscarfed job get "},
+	} {
+		if name, ok := strings.CutPrefix(path, known[0]); ok && name != "" && !strings.Contains(name, "/") {
+			return known[1] + name + " shows where it stands"
+		}
+	}
+	switch {
+	case strings.HasPrefix(path, "/job/"):
+		return "oscarfed get jobs shows whether it is there"
+	case path == "/system/services":
+		return "oscarfed get federations shows where it stands"
+	}
+	return ""
+}
+
 // refreshToken is what a user's federation is refused without, in OSCAR's words.
 const refreshToken = "environment.secrets.refresh_token"
 
@@ -101,7 +119,7 @@ func causeText(c v1.Cause) string {
 func problemHint(p v1.Problem) string {
 	switch {
 	case p.Code == v1.CodeUnknownOutcome:
-		return "the work goes on; oscarfed describe shows where it stands"
+		return outcomeHint(p.Instance)
 	case slices.ContainsFunc(p.Violations, func(v v1.Violation) bool { return v.Path == refreshToken && v.Rule == "required" }):
 		return "ask your issuer for one (scope offline_access); without one, say topology: none, and no job moves between clusters"
 	}
