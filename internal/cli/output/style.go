@@ -1,6 +1,10 @@
 package output
 
-import v1 "github.com/oscarfed/oscarfed/api/v1"
+import (
+	"strings"
+
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+)
 
 // Style is how tables are written: for a terminal, or for a program.
 type Style struct {
@@ -23,7 +27,7 @@ const (
 // in trouble, may need a look, and is well, and cyan for what is under way. The web page has the same
 // four. Anything else has none.
 func colourOf(state string) string {
-	switch state {
+	switch strings.TrimSuffix(state, ", paused") {
 	case v1.PhaseReady, v1.ClusterActive, v1.JobSucceeded:
 		return green
 	case v1.PhaseDegraded, v1.PhaseDrifted, v1.PhaseHeld, v1.PhaseRollingBack, v1.JobUncertain, v1.JobParked:

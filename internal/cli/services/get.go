@@ -44,7 +44,7 @@ func (c *getFederationsCmd) Run(ctx context.Context, a *command.App) error {
 			Optional("DELEGATION", "TOPOLOGY", "OWNER", "GENERATION")
 		for i := range list {
 			f := &list[i]
-			t.Row(f.GroupID, f.Coordinator.ClusterID+"/"+f.Coordinator.ServiceName, f.Topology, f.Delegation, f.Phase,
+			t.Row(f.GroupID, f.Coordinator.ClusterID+"/"+f.Coordinator.ServiceName, f.Topology, f.Delegation, phaseOf(f),
 				fmt.Sprintf("%d/%d", ready(f), len(deployed(f))), strconv.FormatInt(f.Generation, 10), f.Owner,
 				output.Age(f.CreatedAt.Time, a.Now()))
 		}
@@ -56,6 +56,14 @@ func (c *getFederationsCmd) Run(ctx context.Context, a *command.App) error {
 			return command.EventOf(e.Federation)
 		},
 	})
+}
+
+// phaseOf is the phase of a federation in a table. What is paused is not repaired, however ready it is.
+func phaseOf(f *v1.Federation) string {
+	if f.Paused {
+		return f.Phase + ", paused"
+	}
+	return f.Phase
 }
 
 type getReplicasCmd struct {
