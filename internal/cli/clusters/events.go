@@ -21,7 +21,7 @@ type eventsCmd struct {
 	Federation string
 	Cluster    string
 	Kinds      []string
-	Since      time.Duration
+	Since      string
 	Limit      int
 	Watch      bool
 }
@@ -44,7 +44,7 @@ func Events(a *command.App) *cobra.Command {
 	f := command.FlagsOf(cmd)
 	f.Text(&c.Cluster, "cluster", "", "", "ID", "Only about this cluster.")
 	f.List(&c.Kinds, "kind", "KIND", "Only about this kind: "+strings.Join(v1.AboutKinds(), ", ")+".")
-	f.DurationVar(&c.Since, "since", 0, "Only what happened within this time.")
+	f.Text(&c.Since, "since", "", "", "TIME", "Only what happened then or later: RFC 3339, or how long ago, such as 2h30m.")
 	f.Number(&c.Limit, "limit", 100, "How many at most, up to 1000.")
 	f.BoolVarP(&c.Watch, "watch", "w", false, "Go on and show each event, until interrupted.")
 	return cmd
@@ -54,17 +54,21 @@ func (c *eventsCmd) Run(ctx context.Context, a *command.App) error {
 	if c.Watch && a.Form != output.FormTable {
 		return exit.Usagef("-w prints a table; leave -o out")
 	}
+	since, err := command.TimeOf("since", c.Since, a.Now())
+	if err != nil {
+		return err
+	}
 	api, err := a.Dial()
 	if err != nil {
 		return err
 	}
-	q := client.EventQuery{Federation: c.Federation, ClusterID: c.Cluster, Kinds: c.Kinds, Limit: c.Limit}
-	if c.Since > 0 {
-		q.Since = a.Now().Add(-c.Since)
-	}
+	q := client.EventQuery{Federation: c.Federation, ClusterID: c.Cluster, Kinds: c.Kinds, Limit: c.Limit, Since: since}
 	page, err := api.Events(ctx, q)
 	if err != nil {
 		return err
+	}
+	if known := page.Since.Time; len(page.Events) == 0 && !known.IsZero() && since.Before(known) {
+		a.Sayf("what happened before %s, when this control plane began to watch, is not known", known.UTC().Format(time.RFC3339))
 	}
 	if err := a.Unbounded().Print(page, func() *output.Table { return eventTable(page.Events) }); err != nil || !c.Watch {
 		return err

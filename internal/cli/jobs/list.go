@@ -103,10 +103,10 @@ func (c *jobListCmd) Run(ctx context.Context, a *command.App) error {
 	}
 	q := client.JobQuery{Service: c.Service, ClusterID: c.Cluster, GroupID: c.Group, States: c.State}
 	var err error
-	if q.Since, err = timeOf("since", c.Since, a.Now()); err != nil {
+	if q.Since, err = command.TimeOf("since", c.Since, a.Now()); err != nil {
 		return err
 	}
-	if q.Until, err = timeOf("until", c.Until, a.Now()); err != nil {
+	if q.Until, err = command.TimeOf("until", c.Until, a.Now()); err != nil {
 		return err
 	}
 	api, err := a.Dial()
@@ -139,21 +139,6 @@ func printJobs(a *command.App, list []v1.Job) error {
 		}
 		return t
 	})
-}
-
-// timeOf reads the value of a flag: a time, or how long ago it was; empty is the zero time.
-func timeOf(flag, value string, now time.Time) (time.Time, error) {
-	if value == "" {
-		return time.Time{}, nil
-	}
-	if ago, err := time.ParseDuration(value); err == nil && ago >= 0 {
-		return now.Add(-ago), nil
-	}
-	at, err := time.Parse(time.RFC3339, value)
-	if err != nil {
-		return time.Time{}, exit.Usagef("--%s %q is no time; use for example 2026-01-31T16:00:00Z, or 2h30m for two and a half hours ago", flag, value)
-	}
-	return at, nil
 }
 
 // ageColumn is the one that changes by itself.
