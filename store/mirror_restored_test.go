@@ -61,6 +61,55 @@ func TestMirrorNoticesARestoredStore(t *testing.T) {
 	}
 }
 
+// What is read of a store that was restored shows it, before the mirror lists it: as long as the key itself
+// is another one.
+func TestWhatIsReadOfARestoredStoreDoesNotFollow(t *testing.T) {
+	lost, _ := open(t, store.Config{})
+	put(t, lost, "/t/kept", 1)
+	put(t, lost, "/t/changed", 1)
+	put(t, lost, "/t/deleted", 1)
+	backup := put(t, lost, "/t/last", 1)
+	restored, _ := open(t, store.Config{})
+	for _, key := range []string{"/t/kept", "/t/changed", "/t/deleted", "/t/last"} {
+		put(t, restored, key, 1)
+	}
+	m := runMirror(t, lost, store.MirrorConfig{Prefixes: []string{"/t/"}})
+	follows := func(s *store.Store, key string) bool {
+		v, err := s.Read(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v.Follows(m.Snapshot(), key)
+	}
+	put(t, lost, "/t/changed", 2)
+	gone, err := lost.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+		tx.Delete("/t/deleted")
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := gone.Revision
+	wait(t, m, seen)
+	put(t, lost, "/t/new", 1)
+	for _, key := range []string{"/t/kept", "/t/changed", "/t/deleted", "/t/new", "/t/never"} {
+		if !follows(lost, key) {
+			t.Errorf("%s is what became of it", key)
+		}
+	}
+	if follows(restored, "/t/kept") {
+		t.Error("the revisions went back")
+	}
+	for at := backup; at <= seen; {
+		at = put(t, restored, "/elsewhere", 1)
+	}
+	for key, want := range map[string]bool{"/t/kept": true, "/t/changed": false, "/t/deleted": false} {
+		if follows(restored, key) != want {
+			t.Errorf("%s: it follows: %v", key, !want)
+		}
+	}
+}
+
 // A broken connection alone is no restore.
 func TestMirrorDoesNotTakeAnInterruptionForARestore(t *testing.T) {
 	server := storetest.Etcd(t)

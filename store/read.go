@@ -62,6 +62,25 @@ func (v View) With(mirror *MirrorView, keys ...string) *View {
 	return out
 }
 
+// Follows says whether keys that were read can be what became of a store that a mirror had shown before the
+// read began. If not, the store was restored, and the mirror has not listed it yet. Each of the keys must be
+// mirrored.
+func (v View) Follows(before *MirrorView, keys ...string) bool {
+	if v.Revision < before.revision {
+		return false
+	}
+	for _, key := range keys {
+		now, ok := v.KV(key)
+		if !ok || now.ModRevision > before.revision {
+			continue // written since, or deleted
+		}
+		if was, _ := before.KV(key); was.ModRevision != now.ModRevision {
+			return false
+		}
+	}
+	return true
+}
+
 // KV returns the key as it was at the view's revision. It is false for a key
 // that was absent, and for one that was not read.
 func (v View) KV(key string) (KV, bool) {

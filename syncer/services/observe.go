@@ -15,6 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/ownertoken"
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 // listAge is how old a list may be that a decision starts from.
@@ -233,12 +234,16 @@ func (s *Services) versionFor(ctx context.Context, d *record.Desired, age time.D
 func (s *Services) readRecords(ctx context.Context, v *observation) error {
 	desiredKey, observedKey := record.DesiredServiceKey(s.session.ID, v.name), record.ObservedServiceKey(s.session.ID, v.name)
 	clusterKey := record.DesiredClusterKey(s.session.ID)
+	seen := s.session.Mirror.Snapshot()
 	read, err := s.session.Store.Read(ctx, s.session.Lease.Key(), desiredKey, observedKey, clusterKey)
 	if err != nil {
 		return err
 	}
 	if !s.session.Holds(read.KV(s.session.Lease.Key())) {
 		return fmt.Errorf("service %q: %w", v.name, store.ErrSessionLost)
+	}
+	if !read.Follows(seen, desiredKey, observedKey, clusterKey) {
+		return fmt.Errorf("service %q: %w: etcd was restored, and is not compared yet", v.name, session.ErrStale)
 	}
 	v.now, v.fresh = s.session.Now(), true
 	c, err := s.session.Serves(read.KV(clusterKey))
