@@ -19,14 +19,15 @@ import (
 // restoreTrials are those in which etcd goes back to a backup: what happened since is lost.
 func restoreTrials() map[string]func(*trial) error {
 	return map[string]func(*trial) error{
-		"a change that a restore has lost is kept until a person decides":            (*trial).lostChange,
-		"a deletion that a restore has lost is not undone until a person decides":    (*trial).lostDeletion,
-		"a deletion that a restore brings back spares what was made there since":     (*trial).lostSuccessor,
-		"a creation that was asked for at a backup stands after its restore":         (*trial).lostVotes,
-		"a creation that was under way at a backup stands after its restore":         (*trial).lostOutcome,
-		"a job that was queued at a backup, and has run since, is not started again": (*trial).lostRun,
-		"a creation that a restore overtakes is made in the new history":             (*trial).overtakenByRestore,
-		"a backup that is restored twice begins one epoch each time":                 (*trial).twice,
+		"a change that a restore has lost is kept until a person decides":             (*trial).lostChange,
+		"a deletion that a restore has lost is not undone until a person decides":     (*trial).lostDeletion,
+		"a deletion that a restore brings back spares what was made there since":      (*trial).lostSuccessor,
+		"a creation that was asked for at a backup stands after its restore":          (*trial).lostVotes,
+		"a creation that was under way at a backup stands after its restore":          (*trial).lostOutcome,
+		"a job that was queued at a backup, and has run since, is not started again":  (*trial).lostRun,
+		"a creation that a restore overtakes is made in the new history":              (*trial).overtakenByRestore,
+		"a backup that is restored twice begins one epoch each time":                  (*trial).twice,
+		"a service that vanishes before anybody knows of a restore is not made again": (*trial).restoredUnknown,
 	}
 }
 
@@ -272,6 +273,29 @@ func (t *trial) twice() error {
 		}
 	}
 	return errors.Join(err, known)
+}
+
+// restoredUnknown cuts control planes off before a restore, after which the service vanishes.
+func (t *trial) restoredUnknown() error {
+	defer t.decided()
+	if err := t.create(trialLate, nil); err != nil {
+		return err
+	}
+	var mend func()
+	err := t.goesBack(restoreLive, func() error {
+		err := t.changed("second")
+		mend = t.player.net.Cut("control-plane-*", world.HostEtcd)
+		return err
+	})
+	t.sim.RemoveService(t.name)
+	for _, now := range []string{"anybody knows", "anybody decides"} {
+		<-time.After(trialQuiet)
+		if t.stands(t.sim) {
+			err = errors.Join(err, fmt.Errorf("it was made again before %s", now))
+		}
+		mend()
+	}
+	return err
 }
 
 // meta is the record of the store's epochs.
