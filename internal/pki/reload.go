@@ -16,6 +16,14 @@ type Files struct {
 	certFile, keyFile string
 	log               *slog.Logger
 	present           atomic.Pointer[loaded]
+	// said is what was last said of the certificate's end.
+	said saidEnd
+}
+
+// saidEnd is what was said of a certificate's end, and on which day of the year.
+type saidEnd struct {
+	over bool
+	day  int
 }
 
 // loaded is what was read, and of which files it was.
@@ -37,6 +45,7 @@ func OpenFiles(certFile, keyFile string, log *slog.Logger) (*Files, error) {
 		return nil, err
 	}
 	f.present.Store(next)
+	f.sayEnd(time.Now())
 	return f, nil
 }
 
@@ -56,6 +65,7 @@ func (f *Files) Watch(ctx context.Context, interval time.Duration) {
 			return
 		case <-tick.C:
 			f.look()
+			f.sayEnd(time.Now())
 		}
 	}
 }
@@ -76,6 +86,26 @@ func (f *Files) look() {
 	}
 	f.present.Store(next)
 	f.log.Info("a changed certificate is in use", "file", f.certFile, "ends", next.cert.Leaf.NotAfter)
+}
+
+// sayEnd says once a day that the certificate in use is over, or has a sixth of its life left: whoever
+// verifies it is kept out, and the server sees no more of that than broken handshakes.
+func (f *Files) sayEnd(now time.Time) {
+	leaf := f.present.Load().cert.Leaf
+	left := leaf.NotAfter.Sub(now)
+	if left > leaf.NotAfter.Sub(leaf.NotBefore)/6 {
+		return
+	}
+	over := left <= 0
+	if f.said == (saidEnd{over, now.YearDay()}) {
+		return
+	}
+	f.said = saidEnd{over, now.YearDay()}
+	if over {
+		f.log.Error("the certificate is over: nobody who verifies it can connect", "file", f.certFile, "ended", leaf.NotAfter)
+		return
+	}
+	f.log.Warn("the certificate ends soon; it is read again when its files change", "file", f.certFile, "ends", leaf.NotAfter)
 }
 
 // read takes the stamps before the contents: a change in between is seen next time.

@@ -1,11 +1,14 @@
 package pki_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,5 +92,36 @@ func TestFilesReload(t *testing.T) {
 func TestOpenFilesRefuses(t *testing.T) {
 	if _, err := pki.OpenFiles("/nowhere/tls.crt", "/nowhere/tls.key", slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("no files were opened")
+	}
+}
+
+// A control plane whose certificate was over started without a word, and its log had broken handshakes.
+func TestACertificateThatIsOverIsTold(t *testing.T) {
+	for want, life := range map[string]time.Duration{
+		"":                           24 * time.Hour,
+		"the certificate ends soon":  2*time.Hour + 10*time.Minute,
+		"the certificate is over: n": time.Hour,
+	} {
+		past := func() time.Time { return time.Now().Add(-2 * time.Hour) }
+		a, err := pki.LoadOrCreate(t.TempDir(), "test", past)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cert, key, err := a.Issue(pki.Subject{Name: "api", Hosts: []string{"localhost"}, Life: life})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+		if err := errors.Join(os.WriteFile(certFile, cert, 0o600), os.WriteFile(keyFile, key, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		if _, err := pki.OpenFiles(certFile, keyFile, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
+			t.Fatal(err)
+		}
+		if said := log.String(); !strings.Contains(said, want) || want == "" && said != "" {
+			t.Errorf("of one for %s, two hours ago: %q", life, said)
+		}
 	}
 }
