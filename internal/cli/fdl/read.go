@@ -32,7 +32,7 @@ func Read(path string, stdin io.Reader) ([]Service, error) {
 	if path == Stdin {
 		data, err = settings.ReadAll(stdin, "the FDL", oscar.MaxServiceBytes)
 	} else {
-		data, err = settings.ReadLimited(path, oscar.MaxServiceBytes)
+		data, err = readFile(path)
 	}
 	if err != nil {
 		return nil, AsInput(err)
@@ -51,6 +51,25 @@ func Read(path string, stdin io.Reader) ([]Service, error) {
 		services = append(services, Service{f.Service, f.Line})
 	}
 	return services, nil
+}
+
+// readFile reads a file, or a pipe such as that of <(command) in a shell.
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, fmt.Errorf("%s is a folder: apply takes one, also with --dry-run", path)
+	case info.Mode()&os.ModeNamedPipe == 0:
+		return settings.ReadLimited(path, oscar.MaxServiceBytes)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	return settings.ReadAll(f, path, oscar.MaxServiceBytes)
 }
 
 // Service is a service of an FDL, and the line at which it stands there.
