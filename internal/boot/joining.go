@@ -120,7 +120,7 @@ func openEnrolment(cfg Syncer, id *seal.Identity, kubernetes kube.Interface, cli
 		return nil, fmt.Errorf("the control plane's CA: %w", err)
 	}
 	return enroll.Open(enroll.Config{
-		ClusterID: cfg.ClusterID, ControlPlane: cfg.ControlPlane, CA: ca, Dir: dir, KeyFile: cfg.ClientKeyFile,
+		ClusterID: cfg.ClusterID, ControlPlane: cfg.ControlPlane, CA: ca, Dir: dir, KeyFile: cfg.ClientKeyFile, TakeOver: cfg.AcceptClusterUID != "",
 		Token: cfg.token(os.Stdin), Recipient: id.Recipient(), Now: now, Logger: log, Registry: registry,
 		KubeSystemUID: func(ctx context.Context) (string, error) {
 			uid, err := kubernetes.SystemUID(ctx)

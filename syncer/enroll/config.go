@@ -31,6 +31,8 @@ type Config struct {
 	Dial outbound.Dial
 	// Dir holds the key and the last answer. It must exist.
 	Dir string
+	// TakeOver says that Dir may be of another cluster, whose place this one takes.
+	TakeOver bool
 	// KeyFile is the private key, if not client.key in Dir.
 	KeyFile string
 	// Token reads the join token; empty when there is none. It is called again when

@@ -65,7 +65,12 @@ func Open(cfg Config) (*Enrolment, error) {
 	if err := errors.Join(cfg.Registry.Register(e.ends), cfg.Registry.Register(e.life), cfg.Registry.Register(e.renewals)); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
-	switch had, err := load(e.file, cfg.ClusterID, key); {
+	had, err := load(e.file, cfg.ClusterID, key)
+	other, ofOther := errors.AsType[*otherClusterError](err)
+	switch {
+	case ofOther && !cfg.TakeOver:
+		return nil, fmt.Errorf("%s is of cluster %q, whose syncer would have to join again: give this one a directory of its own, by --identity-file, "+
+			"or --accept-cluster-uid if it takes that cluster's place", e.file, other.id)
 	case err != nil:
 		e.log.Warn("what this syncer was told when it joined cannot be used; it has to join again", "file", e.file, "error", err)
 	case had != nil:

@@ -322,7 +322,7 @@ func TestWhatAnEarlierStartLeft(t *testing.T) {
 		}
 
 		state := filepath.Join(m.dir, "enrolment.json")
-		for name, text := range map[string]string{"damaged": "{", "empty": "", "of another cluster": strings.Replace(read(t, m.dir, "enrolment.json"), `"cluster_id":"a"`, `"cluster_id":"b"`, 1)} {
+		for name, text := range map[string]string{"damaged": "{", "empty": ""} {
 			if err := os.WriteFile(state, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -339,6 +339,28 @@ func TestWhatAnEarlierStartLeft(t *testing.T) {
 		}
 		if _, err := enroll.Open(m.config()); err == nil {
 			t.Error("a key that everybody can read was used")
+		}
+	})
+}
+
+// The second syncer of a machine, started with the command that cluster join prints, took over the
+// directory of the first, which could not start again.
+func TestADirectoryIsOfOneCluster(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		m := newMachine(t)
+		m.ensured()
+		had, asked := read(t, m.dir, "enrolment.json"), m.requests()
+		other := m.config()
+		other.ClusterID = "b"
+		if _, err := enroll.Open(other); err == nil || !strings.Contains(err.Error(), `is of cluster "a"`) || !strings.Contains(err.Error(), "--identity-file") {
+			t.Errorf("another cluster's syncer: %v", err)
+		}
+		if read(t, m.dir, "enrolment.json") != had || m.requests() != asked {
+			t.Error("something was done")
+		}
+		other.TakeOver = true
+		if _, err := enroll.Open(other); err != nil {
+			t.Errorf("one that takes its place: %v", err)
 		}
 	})
 }

@@ -45,6 +45,11 @@ type enrolled struct {
 	life time.Duration
 }
 
+// otherClusterError says that an answer is another cluster's.
+type otherClusterError struct{ id string }
+
+func (e *otherClusterError) Error() string { return fmt.Sprintf("it is for cluster %q", e.id) }
+
 // check parses an answer if it is for this cluster and this key.
 func check(s saved, cluster string, key *ecdsa.PrivateKey) (*enrolled, error) {
 	block, rest := pem.Decode([]byte(s.Certificate))
@@ -57,7 +62,7 @@ func check(s saved, cluster string, key *ecdsa.PrivateKey) (*enrolled, error) {
 	}
 	switch {
 	case s.ClusterID != cluster:
-		return nil, fmt.Errorf("it is for cluster %q", s.ClusterID)
+		return nil, &otherClusterError{s.ClusterID}
 	case s.ClusterUID == "" || leaf.Subject.CommonName != cluster+"."+s.ClusterUID:
 		return nil, fmt.Errorf("the certificate is for %q", leaf.Subject.CommonName)
 	case !key.PublicKey.Equal(leaf.PublicKey):
