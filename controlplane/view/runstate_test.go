@@ -40,6 +40,21 @@ func TestWhyAServiceIsNotStoppedYet(t *testing.T) {
 	}
 }
 
+// A creation that a cluster did not vote about was said to be applied when the cluster is back, and was
+// refused some seconds later.
+func TestAClusterThatIsAwayIsPromisedNothingBeforeItsVote(t *testing.T) {
+	f := &record.Federation{Generation: 1, Phase: record.PhasePreparing}
+	for intent, want := range map[record.Intent]string{
+		record.IntentPrepare: "no syncer has connected yet; its vote is waited for",
+		record.IntentApply:   "no syncer has connected yet; generation 1 will be applied when it is back",
+	} {
+		r := ReplicaState{Desired: &record.Desired{UID: "u", Intent: intent, Generation: 1}}
+		if st := r.Status(f, record.Member{}); st.Phase != record.PhaseUnreachable || st.Message != want {
+			t.Errorf("%s: %+v", intent, st)
+		}
+	}
+}
+
 // A difference that was resolved is not told as one that waits for a person, also before its syncer has acted on it.
 func TestADifferenceThatWasResolvedIsNotHeld(t *testing.T) {
 	for name, tc := range map[string]struct {

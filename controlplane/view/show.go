@@ -182,6 +182,8 @@ func (r ReplicaState) showAway(st *Status, f *record.Federation) {
 	switch {
 	case r.Desired.Tombstone():
 		st.Message += "; its tombstone waits for it"
+	case r.Desired.Intent == record.IntentPrepare:
+		st.Message += "; its vote is waited for"
 	case st.ObservedGeneration < f.Generation:
 		st.Message += "; generation " + strconv.FormatInt(f.Generation, 10) + " will be applied when it is back"
 	case r.RunStatePending():
