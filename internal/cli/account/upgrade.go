@@ -35,6 +35,7 @@ func (finishUpgradeCmd) Run(ctx context.Context, a *command.App) error {
 	if err != nil {
 		return err
 	}
+	a.Sayf("the store is written in form %d: a control plane that does not read it cannot come back without a restore", done.Form)
 	return a.Print(done, func() *output.Table {
 		t := output.NewTable("FORM")
 		t.Row(strconv.Itoa(done.Form))
