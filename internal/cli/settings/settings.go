@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode"
@@ -247,9 +249,28 @@ func readConfig(path string) (configFile, string, error) {
 		return file, path, exit.Usagef("configuration: %w", err)
 	}
 	if err := yaml.UnmarshalStrict(data, &file); err != nil {
-		return file, path, exit.Usagef("configuration %s: %w", path, err)
+		return file, path, exit.Usagef("configuration %s: %s", path, plainly(err))
 	}
 	return file, path, nil
+}
+
+// plainly says what is wrong with a file in YAML; what reads it speaks of JSON and of types in Go.
+func plainly(err error) string {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		want := "text"
+		if k := wrong.Type.Kind(); k == reflect.Struct || k == reflect.Map {
+			want = "a mapping"
+		}
+		return fmt.Sprintf("%s must be %s, not %s", cmp.Or(wrong.Field, "the file"), want, wrong.Value)
+	}
+	text := err.Error()
+	for _, prefix := range []string{"error unmarshaling JSON: ", "error converting YAML to JSON: ", "while decoding JSON: ", "json: ", "yaml: "} {
+		text = strings.TrimPrefix(text, prefix)
+	}
+	if key, ok := strings.CutPrefix(text, "unknown field "); ok {
+		return "it has no key " + key
+	}
+	return text
 }
 
 // readSecret reads a password or token: the file's text without white space
