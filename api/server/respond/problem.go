@@ -46,12 +46,16 @@ func Fail(log *slog.Logger, w http.ResponseWriter, r *http.Request, err error) {
 	code := statusOfError(e, r)
 	if code >= http.StatusInternalServerError && e.Code != fault.CodeNotServed || e.Cause != nil {
 		level := slog.LevelWarn
-		if code == http.StatusInternalServerError {
+		hungUp := errors.Is(context.Cause(r.Context()), context.Canceled)
+		switch {
+		case code == http.StatusInternalServerError:
 			level = slog.LevelError
+		case hungUp:
+			level = slog.LevelInfo
 		}
 		log.LogAttrs(r.Context(), level, "request failed",
 			slog.String("request_id", StateOf(r).ID), slog.String("route", RouteOf(r)),
-			slog.String("code", string(e.Code)), slog.Any("error", err))
+			slog.String("code", string(e.Code)), slog.Any("error", err), slog.Bool("caller_hung_up", hungUp))
 	}
 	h := w.Header()
 	switch e.Code {
