@@ -91,7 +91,7 @@ func (s *Status) watchRoom(ctx context.Context, changed chan<- struct{}) {
 		if errors.Is(err, kube.ErrDenied) {
 			pause = roomWatchDenied
 		}
-		s.session.Log.Warn("changes of what the nodes have free are seen late: they cannot be watched", "error", err, "pause", pause)
+		s.session.Log.Warn("changes of what the nodes have free are seen late: they cannot be watched", "error", err, "pause", pause.String())
 		select {
 		case <-ctx.Done():
 			return
