@@ -36,7 +36,11 @@ func Failure(w io.Writer, f Form, err error) {
 // violation, replica or candidate, then what helps to look further.
 func ProblemLines(p v1.Problem) []string {
 	head := "oscarfed: " + p.Title
-	if p.Detail != "" && p.Detail != p.Title {
+	switch {
+	case p.Detail == "" || p.Detail == p.Title:
+	case p.Code == v1.CodeNotFound && p.RequestID != "": // the title says it again
+		head = "oscarfed: " + p.Detail
+	default:
 		head += ": " + p.Detail
 	}
 	lines := []string{head}
