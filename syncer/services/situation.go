@@ -243,21 +243,15 @@ func (s situation) trying() record.Phase {
 
 // backOff says whether a failed write has to wait, and what is said meanwhile.
 func (s situation) backOff(next act) (decision, bool) {
-	if s.memory.tried != next {
+	f, wait := s.memory.failure, s.memory.notBefore.Sub(s.now)
+	if s.memory.tried != next || f == nil || wait <= 0 {
 		return decision{}, false
 	}
-	wait := s.memory.notBefore.Sub(s.now)
-	if wait <= 0 {
-		return decision{}, false
+	phase := record.PhaseFailed
+	if !s.memory.final {
+		phase = s.trying()
 	}
-	if f := s.memory.failure; f != nil {
-		phase := record.PhaseFailed
-		if !s.memory.final {
-			phase = s.trying()
-		}
-		return decision{act: report, phase: phase, reason: f.reason, message: f.message, failure: f, after: wait}, true
-	}
-	return decision{act: look, after: wait}, true
+	return decision{act: report, phase: phase, reason: f.reason, message: f.message, failure: f, after: wait}, true
 }
 
 // unanswered is how long a POST or DELETE without an answer may still take effect.
