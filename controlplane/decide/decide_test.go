@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -229,6 +230,28 @@ func TestDecideRollingBack(t *testing.T) {
 	}
 }
 
+// What a transaction has no room for is removed in the next one, and the outcome comes last.
+func TestARollbackWithManyBucketsGoesInParts(t *testing.T) {
+	s := fixture(2, record.PhaseRollingBack, record.IntentDelete)
+	s.Fed.Deadline = nil
+	for i := range s.Replicas {
+		s = report(s, i, record.PhaseDeleted, func(o *record.Observed) {
+			o.Operation, o.BucketsMade = "delete", []string{strings.Repeat("b", deletedBytes-2<<10)}
+		})
+	}
+	d := Decide(s, policy)
+	if d.Name != "partly_rolled_back" || d.Fed.Phase != record.PhaseRollingBack || len(d.Remove) != 1 || d.DropName || d.Request != "" {
+		t.Fatalf("%+v", d)
+	}
+	if first := d.Fed.Members[0].Rollback; first == nil || first.State != record.RollbackDeleted || d.Fed.Members[1].Rollback != nil {
+		t.Errorf("%+v", d.Fed.Members)
+	}
+	s.Fed, s.Replicas[0].Desired, s.Replicas[0].Observed = *d.Fed, nil, nil
+	if d = Decide(s, policy); d.Name != "rolled_back" || len(d.Remove) != 1 || d.Fed.Members[0].Rollback.State != record.RollbackDeleted {
+		t.Errorf("%+v", d)
+	}
+}
+
 func TestResultIsForgottenWhenItsLastTombstoneIsGone(t *testing.T) {
 	s := fixture(2, record.PhaseRolledBack, record.IntentDelete)
 	s.Fed.Deadline = nil
@@ -314,5 +337,32 @@ func TestPartsThatASyncerDoesNotRead(t *testing.T) {
 		if d := Decide(s, policy); d.Whole != tt.want || (d.Name == "whole") != (tt.want != "") {
 			t.Errorf("%s: step %q for %q, want %q", name, d.Name, d.Whole, tt.want)
 		}
+	}
+}
+
+// A record that only a person can have taken out of etcd, or written there, makes no step fail: what there is goes on.
+func TestWhatAPersonHasTakenOutOfEtcdIsLeftOut(t *testing.T) {
+	ready := fixture(2, record.PhaseReady, record.IntentApply)
+	ready.Replicas[1].Desired = nil
+	for name, d := range map[string]Decision{
+		"a deletion": Deletion(ready, DeletionOrders{RequestID: "order"}),
+		"a change":   ApplyChange(ready, NewProposal(ready.Fed, nil)),
+	} {
+		if len(d.Put) != 1 || d.Put[0].Service != "sa" {
+			t.Errorf("%s: %+v", name, d.Put)
+		}
+	}
+	preparing := fixture(2, record.PhasePreparing, record.IntentPrepare)
+	preparing.Replicas[1].Desired = nil
+	if d := Abort(preparing, refusals); len(d.Remove) != 2 || d.Remove[1] != (removal{Cluster: "b", Service: "sb"}) {
+		t.Errorf("a refusal: %+v", d.Remove)
+	}
+	endless := fixture(2, record.PhaseApplying, record.IntentApply)
+	endless.Fed.Deadline = nil
+	if d := Decide(endless, policy); d.Name != "" || !d.Again.IsZero() {
+		t.Errorf("a creation without a deadline: %+v", d)
+	}
+	if all := Batch([]view.Situation{fixture(1, record.PhaseReady, record.IntentApply), votes(fixture(1, record.PhasePreparing, record.IntentPrepare), 0, record.VoteNo, 0)}, 1, policy); all[0].Name != "" || all[1].Name != stepAbort {
+		t.Errorf("a batch of which one is ready: %+v", all)
 	}
 }

@@ -290,3 +290,29 @@ func TestNoTokenForStrangers(t *testing.T) {
 		}
 	})
 }
+
+// An order to a holder that cannot be read is left as it is, and says nothing about the token.
+func TestAnOrderThatCannotBeReadIsLeft(t *testing.T) {
+	s := keepers()
+	s.tokens.Holds["a"] = view.Versioned[record.Hold]{Rev: 11}
+	s.want("b", "n1")
+	steps, _ := decideTokens(s)
+	put := written(steps)
+	if grant, _ := put["c/b/desired/tokens/f/want"].(*record.Grant); len(put) != 1 || grant == nil || grant.Reason != record.ReasonNeedsUserToken {
+		t.Errorf("written: %s", keysOf(put))
+	}
+}
+
+// What a holder says instead of a token is told to the member that asked.
+func TestAHolderThatGivesNoTokenSaysWhy(t *testing.T) {
+	s := keepers()
+	s.want("b", "n1")
+	p := view.Exchange{Holder: "a", Member: "b"}
+	s.tokens.Asks[p] = view.Versioned[record.TokenAsk]{Rec: &record.TokenAsk{V: 1, Nonce: "n1", Recipient: "key-of-b"}, Rev: 21}
+	s.tokens.Granted[p] = view.Versioned[record.Grant]{Rec: &record.Grant{V: 1, Nonce: "n1", Reason: record.ReasonNeedsUserToken, Message: "it cannot be sealed"}, Rev: 22}
+	steps, _ := decideTokens(s)
+	put := written(steps)
+	if grant, _ := put["c/b/desired/tokens/f/want"].(*record.Grant); len(put) != 1 || grant == nil || grant.Message != "it cannot be sealed" || grant.Access != "" {
+		t.Errorf("written: %s", keysOf(put))
+	}
+}
