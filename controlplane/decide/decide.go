@@ -209,10 +209,12 @@ func RolledBack(s view.Situation) Decision {
 		// The remaining tombstones are removed in the next steps, and the outcome comes last.
 		next.Phase, d = s.Fed.Phase, Decision{Name: "partly_rolled_back", Fed: &next}
 	}
+	removed := func(uid string) bool {
+		return slices.ContainsFunc(part, func(p view.ReplicaState) bool { return p.At.UID == uid })
+	}
 	for _, r := range s.Replicas {
 		m := &next.Members[r.Member]
-		if all && (r.Desired != nil || m.Rollback == nil || m.Rollback.State == record.RollbackPending) ||
-			slices.ContainsFunc(part, func(p view.ReplicaState) bool { return p.At.UID == m.UID }) {
+		if all && (r.Desired != nil || m.Rollback == nil || m.Rollback.State == record.RollbackPending) || removed(m.UID) {
 			m.Rollback = r.Rollback()
 		}
 	}

@@ -31,5 +31,5 @@ func (s situation) ofInputs(d decision) decision {
 	case s.now.Sub(m.failed) < failedLook:
 		return jobWait(time.Second)
 	}
-	return d
+	return d // nobody has looked since
 }

@@ -25,7 +25,7 @@ func (s situation) tellPod(shown *listed, d *decision) (news bool) {
 		if s.report != nil {
 			d.reason, d.message = s.report.Reason, s.report.Message
 		}
-		return false
+		return false // nothing of the pod's own
 	}
 	reason := record.JobPodWaits
 	switch {
@@ -92,7 +92,7 @@ func (s situation) cannotStart(shown *listed) decision {
 		if d.pod = s.podTold(); d.pod != nil {
 			d.message += ": " + podWords(d.pod)
 		}
-		return d
+		return d // it is removed when that is reported
 	case p.Held:
 		return decision{act: jobRest} // its node has the word
 	case !p.Stuck || m.stuck.IsZero():

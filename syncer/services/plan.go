@@ -48,7 +48,7 @@ func planned(s situation) decision {
 	case s.desired.Intent == record.IntentApply:
 		return planApply(s)
 	}
-	return decision{act: rest}
+	return decision{act: rest} // there is no other intent
 }
 
 func planVote(s situation) decision {

@@ -16,12 +16,15 @@ const (
 	noKube  = "OSCAR is without Kubernetes in virtual time: test/kube"
 	noOffer = "only a syncer with Kubernetes offers Jobs: test/kube, controlplane/job_offer_test.go"
 	newer   = "only a newer version writes it: controlplane, syncer"
+	older   = "only an older version writes it: controlplane/tokens"
 	noValue = "the compiler wants it; every value is named before"
+	byHand  = "only a person with rights in etcd does that to a record: controlplane/decide, controlplane/tokens"
 )
 
 func excusedBlocks() []excuse {
 	const (
 		decide    = "controlplane/decide/decide.go"
+		tokens    = "controlplane/tokens/decide.go"
 		jobs      = "controlplane/jobs/decide.go"
 		services  = "syncer/services/plan.go"
 		situation = "syncer/services/situation.go"
@@ -30,18 +33,30 @@ func excusedBlocks() []excuse {
 	return []excuse{
 		{"controlplane/decide/join.go", "", "", noJoin},
 		{"controlplane/jobs/decide_offer.go", "", "", noOffer},
-		{"controlplane/tokens/decide.go", "decideTokens", "return nil, time.Time{}", newer},
+		{tokens, "decideTokens", "return nil, time.Time{}", newer},
+		{tokens, "decideHold", "it cannot be read", byHand},
+		{tokens, "grantEnd", "!reported", older},
+		{tokens, "refusal", "given.Nonce == want.Nonce", "only a hostile syncer reports a key that nobody can seal to: controlplane/tokens"},
+
+		{"controlplane/decide/batch.go", "endWith", "out[i] = Decision{}", byHand},
+		{"controlplane/decide/change.go", "ApplyChange", "if r.Desired == nil {", byHand},
+		{"controlplane/decide/decision.go", "removalOf", "if r.Desired == nil {", byHand},
+		{"controlplane/decide/delete.go", "Deletion", "if r.Desired == nil {", byHand},
+		{decide, "deadline", "if s.Fed.Deadline == nil {", byHand},
 
 		{decide, "Decide", "return Decision{} // what a newer", newer},
 		{decide, "Decide", "PhaseChanging", noValue},
 		{decide, "Decide", "default: // These are phases of a replica", noValue},
 		{decide, "Decide", "return Decision{}", noValue},
+		{decide, "RolledBack", "slices.ContainsFunc(part", "needs reports of 256 KiB: controlplane/decide"},
 		{decide, "RolledBack", "if !all {", "needs reports of 256 KiB: controlplane/decide"},
 		{decide, "acknowledged", "size > deletedBytes", "needs reports of 256 KiB: controlplane/decide"},
 
 		{jobs, "unposted", "case s.thawed", noOffer},
 		{jobs, "podOf", "return &record.JobPod", noKube},
 
+		{"syncer/jobs/plan.go", "planSubmitting", "postOther", noKube},
+		{"syncer/jobs/planinputs.go", "ofInputs", "nobody has looked", "a look ends sooner, with a timeout: syncer/jobs"},
 		{"syncer/jobs/plan.go", "planSubmitted", "// It was seen to be there, and that it never runs.", noKube},
 		{start, "podTold", "", noKube},
 		{start, "pullsImage", "", noKube},
@@ -49,6 +64,8 @@ func excusedBlocks() []excuse {
 		{start, "tellPod", "p.Held {", noKube},
 		{start, "tellPod", "if s.report != nil {", noKube},
 		{start, "tellPod", "d.pod = &record.JobPod", noKube},
+		{start, "tellPod", "nothing of the pod's own", noKube},
+		{start, "cannotStart", "return d // ", noKube},
 		{start, "cannotStart", "remove", noKube},
 		{start, "cannotStart", "m.deletes == 0", noKube},
 		{start, "cannotStart", "lastDelete", noKube},
@@ -61,6 +78,7 @@ func excusedBlocks() []excuse {
 		{start, "cannotStart", "jobHold", noKube},
 
 		{services, "planned", "a newer control plane asks", newer},
+		{services, "planned", "there is no other intent", noValue},
 		{situation, "String", "act(%d)", noValue},
 	}
 }
