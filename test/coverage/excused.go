@@ -39,10 +39,10 @@ func excusedBlocks() []excuse {
 		{tokens, "refusal", "given.Nonce == want.Nonce", "only a hostile syncer reports a key that nobody can seal to: controlplane/tokens"},
 
 		{"controlplane/decide/batch.go", "endWith", "out[i] = Decision{}", byHand},
-		{"controlplane/decide/change.go", "ApplyChange", "if r.Desired == nil {", byHand},
+		{"controlplane/decide/change.go", "ApplyChange", "if r.Desired == nil { continue", byHand},
 		{"controlplane/decide/decision.go", "removalOf", "if r.Desired == nil {", byHand},
-		{"controlplane/decide/delete.go", "Deletion", "if r.Desired == nil {", byHand},
-		{decide, "deadline", "if s.Fed.Deadline == nil {", byHand},
+		{"controlplane/decide/delete.go", "Deletion", "if r.Desired == nil { continue", byHand},
+		{decide, "deadline", "if s.Fed.Deadline == nil { return", byHand},
 
 		{decide, "Decide", "return Decision{} // what a newer", newer},
 		{decide, "Decide", "PhaseChanging", noValue},

@@ -25,6 +25,7 @@ func jobWayTrials() map[string]func(*trial) error {
 	return map[string]func(*trial) error{
 		"a job that its syncer has claimed ends when it is cancelled":                   (*trial).cancelClaimed,
 		"a job that its syncer has claimed waits while its cluster is paused":           (*trial).pauseClaimed,
+		"a job that its syncer has claimed goes on without its member":                  (*trial).removeClaimed,
 		"a job that cannot reach its OSCAR ends when it is cancelled":                   (*trial).cancelUnsent,
 		"a job that cannot reach its OSCAR waits while its cluster is paused":           (*trial).pauseUnsent,
 		"a job that cannot reach its OSCAR ends with its service":                       (*trial).deleteUnsent,
@@ -129,6 +130,20 @@ func (t *trial) pauseClaimed() error {
 	err = errors.Join(err, paused, t.becomes(id, record.JobQueued))
 	<-time.After(trialSoon)
 	return errors.Join(err, t.started(0), t.setCluster(record.ClusterActive), t.runs(id))
+}
+
+// removeClaimed removes the member when its syncer has claimed the job.
+func (t *trial) removeClaimed() error {
+	err := t.create(trialLate, nil)
+	back := t.only()
+	slow := t.slowEtcd()
+	id, sent := t.send("the event of " + t.name)
+	err = errors.Join(err, sent, t.whenTold(id, record.JobClaimed))
+	_, removed := t.api.RemoveReplicas(t.ctx, t.name, t.added(), client.ChangeOptions{Async: true})
+	slow()
+	err = errors.Join(err, removed, t.withdrawn(id, record.JobServiceGone))
+	back()
+	return errors.Join(err, t.runs(id))
 }
 
 // setCluster sets the state of the trial's cluster.
