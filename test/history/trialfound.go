@@ -330,7 +330,7 @@ func (t *trial) unmarkedRevoked() error {
 	if t.script(t.sim) == t.service("first", nil).Script {
 		err = errors.Join(err, errors.New("what nobody has decided about was changed"))
 	}
-	return err
+	return errors.Join(err, t.resolveAll("store"), t.is("first"))
 }
 
 // resolveAll decides about everything that differs since a restore, for one side.
