@@ -28,7 +28,7 @@ func Batch(sits []view.Situation, own int, l Limits) []Decision {
 	if i := slices.IndexFunc(out, ends); i >= 0 {
 		return endWith(sits, out, i)
 	}
-	if out[0].Name != "" && !slices.ContainsFunc(out, func(d Decision) bool { return d.Name != out[0].Name }) {
+	if out[0].Step != "" && !slices.ContainsFunc(out, func(d Decision) bool { return d.Step != out[0].Step }) {
 		return out
 	}
 	waits := make([]Decision, len(sits))
@@ -49,7 +49,7 @@ func EndBatch(sits []view.Situation, own int, end Decision) []Decision {
 }
 
 // ends says whether a decision ends a creation.
-func ends(d Decision) bool { return d.Name == stepAbort || d.Name == stepRollBack }
+func ends(d Decision) bool { return d.Step == StepAbort || d.Step == StepRollBack }
 
 // endWith ends the creations of those that would go on, because that of first ends.
 func endWith(sits []view.Situation, out []Decision, first int) []Decision {

@@ -39,8 +39,8 @@ func TestARefusalGivesNoAdviceThatCannotHelp(t *testing.T) {
 		"one says it itself, its cluster as well": {late(unreachable(report(votes(base(), 0, record.VoteYes, 0), 1, record.PhasePending, dead), 1, true)), record.ReasonOscarUnreachable, true},
 	} {
 		d := Decide(tt.s, policy)
-		if d.Name != "abort" {
-			t.Errorf("%s: step %q", name, d.Name)
+		if d.Step != "abort" {
+			t.Errorf("%s: step %q", name, d.Step)
 			continue
 		}
 		f := d.Fed.Members[1].Cause
@@ -65,7 +65,7 @@ func TestATombstoneIsNotWaitedForWhereNothingCanBeDone(t *testing.T) {
 	gone.Replicas[1].Alive = false
 	for name, tt := range map[string]struct {
 		s    view.Situation
-		step string
+		step Step
 	}{
 		"at work":            {base(), ""},
 		"silent for long":    {unreachable(base(), 1, true), "rolled_back"},
@@ -74,10 +74,10 @@ func TestATombstoneIsNotWaitedForWhereNothingCanBeDone(t *testing.T) {
 		"no syncer":          {gone, "rolled_back"},
 	} {
 		d := Decide(tt.s, policy)
-		if d.Name != tt.step {
-			t.Errorf("%s: step %q, want %q", name, d.Name, tt.step)
+		if d.Step != tt.step {
+			t.Errorf("%s: step %q, want %q", name, d.Step, tt.step)
 		}
-		if d.Name == "rolled_back" && (!d.DropName || d.Fed.Members[1].Rollback.State != record.RollbackPending || len(d.Remove) != 1) {
+		if d.Step == "rolled_back" && (!d.DropName || d.Fed.Members[1].Rollback.State != record.RollbackPending || len(d.Remove) != 1) {
 			t.Errorf("%s: %+v", name, d)
 		}
 	}

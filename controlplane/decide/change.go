@@ -97,7 +97,7 @@ func ApplyChange(s view.Situation, p Proposal) Decision {
 	for _, f := range p.Adopted {
 		next.TokenRotation = max(next.TokenRotation, rotation(f, &next))
 	}
-	d := Decision{Name: "change", Fed: &next, Drop: []string{record.SecretsKey(s.Fed.UID, s.Fed.Generation)}}
+	d := Decision{Step: StepChange, Fed: &next, Drop: []string{record.SecretsKey(s.Fed.UID, s.Fed.Generation)}}
 	for old := max(1, s.Fed.Generation-KeepHistory); old <= min(s.Fed.Generation, next.Generation-1-KeepHistory); old++ {
 		d.Drop = append(d.Drop, record.HistoryKey(s.Fed.UID, old))
 	}
@@ -143,7 +143,7 @@ func RefuseChange(s view.Situation) Decision {
 	next.Refused = refused
 	// Before the deadline a missing vote is no cause: another member has voted no.
 	late := !s.Now.Before(changeDeadline(s))
-	d := dropChange(s, Decision{Name: "refuse_change", Fed: &next, Request: c.Request})
+	d := dropChange(s, Decision{Step: StepRefuseChange, Fed: &next, Request: c.Request})
 	for i := range refused.Members {
 		refused.Members[i].Rollback = &record.Rollback{State: record.RollbackKept}
 	}
@@ -183,7 +183,7 @@ func dropChange(s view.Situation, d Decision) Decision {
 func decideLeaving(s view.Situation) Decision {
 	next := s.Fed
 	next.Leaving = nil
-	d := Decision{Name: "left", Fed: &next}
+	d := Decision{Step: StepLeft, Fed: &next}
 	part, _ := acknowledged(s.Leaving)
 	for _, r := range s.Leaving {
 		switch {

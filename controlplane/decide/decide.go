@@ -18,7 +18,7 @@ func Decide(s view.Situation, l Limits) Decision {
 	if s.Strange() != "" {
 		return Decision{} // what a newer version wrote is its own to decide; the log and the view tell of it
 	}
-	if d := decideEvacuation(s); d.Name != "" {
+	if d := decideEvacuation(s); d.Step != "" {
 		return d
 	}
 	if s.Fed.Epoch != s.Epoch {
@@ -92,7 +92,7 @@ func decidePreparing(s view.Situation, l Limits) Decision {
 // keep their prepare, without a deadline, and vote again.
 func Commit(s view.Situation, l Limits, delay time.Duration) Decision {
 	next := s.Fed
-	d := Decision{Name: "commit", Fed: &next}
+	d := Decision{Step: StepCommit, Fed: &next}
 	// The delay is multiplied by 1.5: it is an estimate, and a create is not rolled back only
 	// because it waited in a queue.
 	delay += delay / 2
@@ -116,18 +116,12 @@ func Commit(s view.Situation, l Limits, delay time.Duration) Decision {
 	return d
 }
 
-// These steps end a creation.
-const (
-	stepAbort    = "abort"
-	stepRollBack = "roll_back"
-)
-
 // Abort removes the prepare records: nothing was made anywhere.
 func Abort(s view.Situation, cause func(view.ReplicaState) *record.Failure) Decision {
 	next := s.Fed
 	next.Members = slices.Clone(s.Fed.Members)
 	next.Phase, next.Deadline, next.ChangedAt = record.PhaseAborted, nil, record.At(s.Now)
-	d := Decision{Name: stepAbort, Fed: &next, DropName: true, Request: s.Fed.Request}
+	d := Decision{Step: StepAbort, Fed: &next, DropName: true, Request: s.Fed.Request}
 	for _, r := range s.Replicas {
 		m := &next.Members[r.Member]
 		m.Cause = cause(r)
@@ -154,7 +148,7 @@ func decideApplying(s view.Situation) Decision {
 	case ready == len(s.Replicas):
 		next := s.Fed
 		next.Phase, next.Deadline, next.ChangedAt = record.PhaseReady, nil, record.At(s.Now)
-		return Decision{Name: "ready", Fed: &next, Request: s.Fed.Request}
+		return Decision{Step: StepReady, Fed: &next, Request: s.Fed.Request}
 	case failed > 0:
 		return RollBack(s, func(r view.ReplicaState) *record.Failure {
 			if !r.DefinitelyFailed() {
@@ -174,7 +168,7 @@ func RollBack(s view.Situation, cause func(view.ReplicaState) *record.Failure) D
 	next := s.Fed
 	next.Members = slices.Clone(s.Fed.Members)
 	next.Phase, next.Deadline, next.ChangedAt = record.PhaseRollingBack, nil, record.At(s.Now)
-	d := Decision{Name: stepRollBack, Fed: &next}
+	d := Decision{Step: StepRollBack, Fed: &next}
 	for _, r := range s.Replicas {
 		m := &next.Members[r.Member]
 		m.Cause = cause(r)
@@ -203,11 +197,11 @@ func RolledBack(s view.Situation) Decision {
 	next := s.Fed
 	next.Members = slices.Clone(s.Fed.Members)
 	next.Phase, next.ChangedAt = record.PhaseRolledBack, record.At(s.Now)
-	d := Decision{Name: "rolled_back", Fed: &next, DropName: true, Request: s.Fed.Request}
+	d := Decision{Step: StepRolledBack, Fed: &next, DropName: true, Request: s.Fed.Request}
 	part, all := acknowledged(s.Replicas)
 	if !all {
 		// The remaining tombstones are removed in the next steps, and the outcome comes last.
-		next.Phase, d = s.Fed.Phase, Decision{Name: "partly_rolled_back", Fed: &next}
+		next.Phase, d = s.Fed.Phase, Decision{Step: StepPartlyRolledBack, Fed: &next}
 	}
 	removed := func(uid string) bool {
 		return slices.ContainsFunc(part, func(p view.ReplicaState) bool { return p.At.UID == uid })
@@ -231,17 +225,17 @@ func decideReady(s view.Situation) Decision {
 	var again time.Time
 	if s.Fed.Change != nil {
 		d := decideChange(s)
-		if d.Name != "" {
+		if d.Step != "" {
 			return d
 		}
 		again = d.Again
 	}
-	if d := decideLeaving(s); d.Name != "" {
+	if d := decideLeaving(s); d.Step != "" {
 		return d
 	}
 	next := s.Fed
 	next.ChangedAt = record.At(s.Now)
-	d := Decision{Name: "join", Fed: &next}
+	d := Decision{Step: StepJoin, Fed: &next}
 	for _, r := range s.Replicas {
 		if r.Desired == nil || r.Desired.Intent != record.IntentPrepare {
 			continue
@@ -256,7 +250,7 @@ func decideReady(s view.Situation) Decision {
 	case len(d.Put) > 0:
 		return d
 	case r != nil:
-		return Decision{Name: "whole", Whole: r.Desired.UID}
+		return Decision{Step: StepWhole, Whole: r.Desired.UID}
 	}
 	return Decision{Again: again}
 }
@@ -294,7 +288,7 @@ func decideDeleting(s view.Situation) Decision {
 		}
 	}
 	if left == 0 && all {
-		d := Decision{Name: "deleted", RemoveFed: true}
+		d := Decision{Step: StepDeleted, RemoveFed: true}
 		for _, r := range part {
 			d.Remove = append(d.Remove, removalOf(r, s))
 		}
@@ -305,7 +299,7 @@ func decideDeleting(s view.Situation) Decision {
 	}
 	next := s.Fed
 	next.ChangedAt = record.At(s.Now)
-	d := Decision{Name: "partly_deleted", Fed: &next}
+	d := Decision{Step: StepPartlyDeleted, Fed: &next}
 	for _, r := range part {
 		d.Remove = append(d.Remove, removalOf(r, s))
 	}
@@ -316,7 +310,7 @@ func decideDeleting(s view.Situation) Decision {
 func decideResult(s view.Situation, l Limits) Decision {
 	next := s.Fed
 	next.Members = slices.Clone(s.Fed.Members)
-	d := Decision{Name: "acknowledged", Fed: &next}
+	d := Decision{Step: StepAcknowledged, Fed: &next}
 	left := slices.ContainsFunc(s.Replicas, func(r view.ReplicaState) bool { return r.Desired != nil && !r.Acknowledged() })
 	part, _ := acknowledged(s.Replicas)
 	for _, r := range part {
@@ -333,7 +327,7 @@ func decideResult(s view.Situation, l Limits) Decision {
 	case s.Age < l.KeepResult:
 		return Decision{Again: s.Now.Add(l.KeepResult - s.Age)}
 	}
-	return Decision{Name: "forgotten", RemoveFed: true}
+	return Decision{Step: StepForgotten, RemoveFed: true}
 }
 
 const (

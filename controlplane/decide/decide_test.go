@@ -72,7 +72,7 @@ func TestDecidePreparing(t *testing.T) {
 	base := func() view.Situation { return fixture(2, record.PhasePreparing, record.IntentPrepare) }
 	for name, tt := range map[string]struct {
 		s    view.Situation
-		step string
+		step Step
 		code fault.Code
 	}{
 		"nobody voted yet":                          {base(), "", ""},
@@ -94,13 +94,13 @@ func TestDecidePreparing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := Decide(tt.s, policy)
-			if d.Name != tt.step {
-				t.Fatalf("step %q, want %q", d.Name, tt.step)
+			if d.Step != tt.step {
+				t.Fatalf("step %q, want %q", d.Step, tt.step)
 			}
-			if d.Name == "" && d.Again.IsZero() {
+			if d.Step == "" && d.Again.IsZero() {
 				t.Error("nothing wakes the worker at the deadline")
 			}
-			if d.Name == "abort" {
+			if d.Step == "abort" {
 				if fault.Code(d.Fed.Code) != tt.code {
 					t.Errorf("code %q, want %q", d.Fed.Code, tt.code)
 				}
@@ -142,7 +142,7 @@ func TestBestEffortKeepsThePrepareOfTheOthers(t *testing.T) {
 	s = report(fixture(2, record.PhaseReady, record.IntentApply), 0, record.PhaseReady)
 	s.Replicas[1].Desired.Intent = record.IntentPrepare
 	s = votes(s, 1, record.VoteYes, 0)
-	if d = Decide(s, policy); d.Name != "join" || len(d.Put) != 1 || d.Put[0].Cluster != "b" || d.Put[0].Rec.Intent != record.IntentApply {
+	if d = Decide(s, policy); d.Step != "join" || len(d.Put) != 1 || d.Put[0].Cluster != "b" || d.Put[0].Rec.Intent != record.IntentApply {
 		t.Errorf("%+v", d)
 	}
 }
@@ -153,7 +153,7 @@ func TestDecideApplying(t *testing.T) {
 	old := func(o *record.Observed) { o.DesiredRevision = 99 }
 	for name, tt := range map[string]struct {
 		s    view.Situation
-		step string
+		step Step
 	}{
 		"nothing reported":                 {base(), ""},
 		"one ready":                        {report(base(), 0, record.PhaseReady), ""},
@@ -166,8 +166,8 @@ func TestDecideApplying(t *testing.T) {
 		"all ready is ready, however late": {late(report(report(base(), 0, record.PhaseReady), 1, record.PhaseReady)), "ready"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if d := Decide(tt.s, policy); d.Name != tt.step {
-				t.Fatalf("step %q, want %q", d.Name, tt.step)
+			if d := Decide(tt.s, policy); d.Step != tt.step {
+				t.Fatalf("step %q, want %q", d.Step, tt.step)
 			}
 		})
 	}
@@ -205,11 +205,11 @@ func TestDecideRollingBack(t *testing.T) {
 	}
 	deletedIt := func(o *record.Observed) { o.Operation = "delete" }
 	away := func(s view.Situation, i int) view.Situation { s.Replicas[i].Alive = false; return s }
-	if d := Decide(report(base(), 0, record.PhaseDeleted), policy); d.Name != "" {
-		t.Errorf("it must wait for the reachable ones, not %q", d.Name)
+	if d := Decide(report(base(), 0, record.PhaseDeleted), policy); d.Step != "" {
+		t.Errorf("it must wait for the reachable ones, not %q", d.Step)
 	}
 	d := Decide(away(report(report(base(), 0, record.PhaseDeleted, deletedIt), 1, record.PhaseDeleted), 2), policy)
-	if d.Name != "rolled_back" || len(d.Remove) != 2 || !d.DropName || d.Request == "" {
+	if d.Step != "rolled_back" || len(d.Remove) != 2 || !d.DropName || d.Request == "" {
 		t.Fatalf("%+v", d)
 	}
 	var got []record.RollbackState
@@ -225,7 +225,7 @@ func TestDecideRollingBack(t *testing.T) {
 		}
 	}
 	wedged := Decide(report(report(report(base(), 0, record.PhaseDeleted), 1, record.PhaseWedged), 2, record.PhaseDeleted), policy)
-	if wedged.Name != "rolled_back" || wedged.Fed.Members[1].Rollback.State != record.RollbackFailed || len(wedged.Remove) != 2 {
+	if wedged.Step != "rolled_back" || wedged.Fed.Members[1].Rollback.State != record.RollbackFailed || len(wedged.Remove) != 2 {
 		t.Errorf("a wedged one holds nothing up and keeps its tombstone: %+v", wedged)
 	}
 }
@@ -257,11 +257,11 @@ func TestResultIsForgottenWhenItsLastTombstoneIsGone(t *testing.T) {
 	s.Fed.Deadline = nil
 	s.Replicas[0].Desired = nil
 	s.Age = 48 * time.Hour
-	if d := Decide(s, policy); d.Name != "" || !d.Again.IsZero() {
+	if d := Decide(s, policy); d.Step != "" || !d.Again.IsZero() {
 		t.Errorf("a pending tombstone keeps its federation: %+v", d)
 	}
 	d := Decide(report(s, 1, record.PhaseDeleted), policy)
-	if d.Name != "acknowledged" || len(d.Remove) != 1 {
+	if d.Step != "acknowledged" || len(d.Remove) != 1 {
 		t.Errorf("%+v", d)
 	}
 	s.Replicas[1].Desired, s.Replicas[1].Observed = nil, nil
@@ -269,7 +269,7 @@ func TestResultIsForgottenWhenItsLastTombstoneIsGone(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	s.Age = time.Hour
-	if d := Decide(s, policy); d.Name != "" || !d.Again.Equal(s.Now.Add(23*time.Hour)) {
+	if d := Decide(s, policy); d.Step != "" || !d.Again.Equal(s.Now.Add(23*time.Hour)) {
 		t.Errorf("%+v", d)
 	}
 }
@@ -281,16 +281,16 @@ func TestDecideDeleting(t *testing.T) {
 		return s
 	}
 	all := report(report(base(), 0, record.PhaseDeleted), 1, record.PhaseDeleted)
-	if d := Decide(all, policy); d.Name != "" {
-		t.Errorf("the last acknowledgement removes all, not %q before it", d.Name)
+	if d := Decide(all, policy); d.Step != "" {
+		t.Errorf("the last acknowledgement removes all, not %q before it", d.Step)
 	}
-	if d := Decide(report(all, 2, record.PhaseDeleted), policy); d.Name != "deleted" || !d.RemoveFed || len(d.Remove) != 3 {
+	if d := Decide(report(all, 2, record.PhaseDeleted), policy); d.Step != "deleted" || !d.RemoveFed || len(d.Remove) != 3 {
 		t.Errorf("%+v", d)
 	}
 	away := report(report(base(), 0, record.PhaseDeleted), 1, record.PhaseDeleted)
 	away.Replicas[2].Alive = false
 	d := Decide(away, policy)
-	if d.Name != "partly_deleted" || d.RemoveFed || len(d.Remove) != 2 {
+	if d.Step != "partly_deleted" || d.RemoveFed || len(d.Remove) != 2 {
 		t.Errorf("a cluster that is away must not hold the names of the others: %+v", d)
 	}
 }
@@ -303,11 +303,11 @@ func TestAChangeThatWaitsForVotesEndsAtItsDeadlineWhoeverElseLeaves(t *testing.T
 	s.Adding = []view.ReplicaState{{At: added, Member: -1, Alive: true, DesiredRev: 7, Desired: &record.Desired{Intent: record.IntentPrepare, UID: "uid-d"}}}
 	gone := record.Member{Type: "oscar", ClusterID: "c", ServiceName: "sc", UID: "uid-c"}
 	s.Leaving = []view.ReplicaState{{At: gone, Member: -1, DesiredRev: 8, Desired: &record.Desired{Intent: record.IntentDelete, UID: "uid-c"}}}
-	if d := Decide(s, policy); d.Name != "" || !d.Again.Equal(until.Time) {
+	if d := Decide(s, policy); d.Step != "" || !d.Again.Equal(until.Time) {
 		t.Errorf("nothing wakes the worker at the change's deadline: %+v", d)
 	}
 	s.Now = until.Time
-	if d := Decide(s, policy); d.Name != "refuse_change" || d.Fed.Change != nil || d.Fed.Refused == nil || len(d.Remove) != 1 {
+	if d := Decide(s, policy); d.Step != "refuse_change" || d.Fed.Change != nil || d.Fed.Refused == nil || len(d.Remove) != 1 {
 		t.Errorf("%+v", d)
 	}
 }
@@ -334,8 +334,8 @@ func TestPartsThatASyncerDoesNotRead(t *testing.T) {
 		s.Fed.Parts = []string{"part"}
 		s.Replicas[0].ReadsParts = true
 		tt.mutate(&s, &s.Replicas[1])
-		if d := Decide(s, policy); d.Whole != tt.want || (d.Name == "whole") != (tt.want != "") {
-			t.Errorf("%s: step %q for %q, want %q", name, d.Name, d.Whole, tt.want)
+		if d := Decide(s, policy); d.Whole != tt.want || (d.Step == "whole") != (tt.want != "") {
+			t.Errorf("%s: step %q for %q, want %q", name, d.Step, d.Whole, tt.want)
 		}
 	}
 }

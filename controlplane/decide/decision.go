@@ -25,8 +25,8 @@ type Limits struct {
 // Decision is the next step of a federation. Everything in it is one transaction
 // that compares the federation's record.
 type Decision struct {
-	// Name of the step, for logs and metrics; empty when there is nothing to do.
-	Name string
+	// Step is empty when there is nothing to do.
+	Step Step
 	// Fed is the federation's next record; nil leaves it, unless RemoveFed.
 	Fed       *record.Federation
 	RemoveFed bool

@@ -13,7 +13,7 @@ func Deletion(s view.Situation, opts DeletionOrders) Decision {
 	next := s.Fed
 	next.Phase, next.Deadline, next.ChangedAt = record.PhaseDeleting, nil, record.At(s.Now)
 	next.Members, next.Change = slices.Clone(s.Fed.Members), nil
-	d := Decision{Name: "delete", Fed: &next, DropName: true}
+	d := Decision{Step: StepDelete, Fed: &next, DropName: true}
 	if s.Fed.Change != nil {
 		d = dropChange(s, d)
 		d.Request = s.Fed.Change.Request
@@ -39,7 +39,7 @@ func Deletion(s view.Situation, opts DeletionOrders) Decision {
 func AmendDeletion(s view.Situation, opts DeletionOrders) Decision {
 	next := s.Fed
 	next.ChangedAt = record.At(s.Now)
-	d := Decision{Name: "hurry", Fed: &next}
+	d := Decision{Step: StepHurry, Fed: &next}
 	for _, r := range slices.Concat(s.Replicas, s.Leaving) {
 		if r.Desired == nil || r.Acknowledged() {
 			continue

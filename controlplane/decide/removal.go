@@ -40,13 +40,13 @@ func decideEvacuation(s view.Situation) Decision {
 		if c := s.Fed.Coordinator(); c != nil && s.Removing[c.ClusterID] != nil {
 			if removal := s.Removing[c.ClusterID]; removal.Force {
 				d := Deletion(s, DeletionOrders{RequestID: removal.RequestID})
-				d.Name, d.Fed.RequestID, d.Fed.By = "disband", removal.RequestID, identity.Admin
+				d.Step, d.Fed.RequestID, d.Fed.By = StepDisband, removal.RequestID, identity.Admin
 				return d
 			}
 			return Decision{}
 		}
 		if i := slices.IndexFunc(s.Replicas, there); i >= 0 && s.Fed.Change == nil {
-			return Decision{Name: "leave", Leave: s.Replicas[i].At.ClusterID}
+			return Decision{Step: StepLeave, Leave: s.Replicas[i].At.ClusterID}
 		}
 	}
 	return Decision{}

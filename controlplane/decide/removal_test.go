@@ -60,7 +60,7 @@ func TestEvacuationTakesNoCoordinatorAway(t *testing.T) {
 	forced := map[string]*record.Removal{"a": {Force: true, Orphan: true}}
 	for name, tt := range map[string]struct {
 		s    view.Situation
-		want string
+		want Step
 	}{
 		"none removed":              {situationOf(record.PhaseReady, nil, nil), ""},
 		"preparing":                 {situationOf(record.PhasePreparing, b, nil), "abort"},
@@ -73,10 +73,10 @@ func TestEvacuationTakesNoCoordinatorAway(t *testing.T) {
 		"the coordinator, by force": {situationOf(record.PhaseReady, forced, nil), "disband"},
 	} {
 		d := decideEvacuation(tt.s)
-		if d.Name != tt.want {
-			t.Errorf("%s: %q, want %q", name, d.Name, tt.want)
+		if d.Step != tt.want {
+			t.Errorf("%s: %q, want %q", name, d.Step, tt.want)
 		}
-		if d.Name != "disband" {
+		if d.Step != "disband" {
 			continue
 		}
 		for _, p := range d.Put {

@@ -22,7 +22,7 @@ func askAgain(s view.Situation, l Limits) Decision {
 	next := s.Fed
 	until := record.At(s.Now.Add(l.PrepareDeadline))
 	next.Asked, next.Deadline, next.ChangedAt = s.Epoch, &until, record.At(s.Now)
-	d := Decision{Name: "ask_again", Fed: &next}
+	d := Decision{Step: StepAskAgain, Fed: &next}
 	for _, r := range s.Replicas {
 		rec := *r.Desired
 		rec.Deadline, rec.DeadlineS = &until, 0
@@ -42,5 +42,5 @@ func acceptApplied(s view.Situation) Decision {
 	}
 	next := s.Fed
 	next.Phase, next.Deadline, next.ChangedAt = record.PhaseReady, nil, record.At(s.Now)
-	return Decision{Name: "accept", Fed: &next, Request: s.Fed.Request}
+	return Decision{Step: StepAccept, Fed: &next, Request: s.Fed.Request}
 }

@@ -28,7 +28,7 @@ func TestNoClockOfALostHistoryRollsBack(t *testing.T) {
 
 	for name, tt := range map[string]struct {
 		s    view.Situation
-		step string
+		step Step
 	}{
 		"preparing, nobody has compared":            {preparing(), ""},
 		"preparing, all voted, nobody has compared": {votes(votes(preparing(), 0, record.VoteYes, 0), 1, record.VoteYes, 0), ""},
@@ -46,15 +46,15 @@ func TestNoClockOfALostHistoryRollsBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := Decide(tt.s, policy)
-			if d.Name != tt.step {
-				t.Fatalf("step %q, want %q", d.Name, tt.step)
+			if d.Step != tt.step {
+				t.Fatalf("step %q, want %q", d.Step, tt.step)
 			}
 			for _, p := range d.Put {
 				if p.Rec.Tombstone() {
 					t.Error("a tombstone was written")
 				}
 			}
-			if d.Name == "ask_again" && (d.Fed.Asked != "e1" || d.Fed.Epoch != "" || len(d.Put) != 2 || !d.Put[0].Rec.Deadline.After(tt.s.Now.Add(-time.Second))) {
+			if d.Step == "ask_again" && (d.Fed.Asked != "e1" || d.Fed.Epoch != "" || len(d.Put) != 2 || !d.Put[0].Rec.Deadline.After(tt.s.Now.Add(-time.Second))) {
 				t.Errorf("%+v", d)
 			}
 		})

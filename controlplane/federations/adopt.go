@@ -137,7 +137,7 @@ func (d *ChangeDraft) expectAdoptable(v store.View, tx *store.Txn) error {
 // putAdoptions ends the federations of the adopted replicas.
 func (d *ChangeDraft) putAdoptions(tx *store.Txn) error {
 	for _, a := range d.adopted {
-		end := decide.Decision{Name: "adopted", RemoveFed: true, DropName: true, Fed: &a.sit.Fed}
+		end := decide.Decision{Step: decide.StepAdopted, RemoveFed: true, DropName: true, Fed: &a.sit.Fed}
 		end.Fed.By, end.Fed.RequestID = d.Next.By, d.Next.RequestID
 		end.Fed.Detail = fmt.Sprintf("it is a member of federation %q now", d.Next.GroupID)
 		if err := putDecision(end, a.sit, tx); err != nil {

@@ -213,7 +213,7 @@ func wholeChange(id Change, d *ChangeDraft) decide.Decision {
 	}
 	change.Put = append(append(change.Put, amended(d.Sit, id)...), d.putAdopted()...)
 	if d.resolve != nil {
-		change.Name = "resolve"
+		change.Step = decide.StepResolve
 	}
 	return change
 }
@@ -222,7 +222,7 @@ func wholeChange(id Change, d *ChangeDraft) decide.Decision {
 // orders for members that leave already, a refresh token, and the record of the
 // request. Without any of them nothing is written.
 func (c *Controller) commitOrders(ctx context.Context, id Change, sit view.Situation, rev int64) error {
-	d := decide.Decision{Name: "hurry", Fed: &sit.Fed, Put: amended(sit, id)}
+	d := decide.Decision{Step: decide.StepHurry, Fed: &sit.Fed, Put: amended(sit, id)}
 	if len(d.Put) > 0 {
 		next := sit.Fed
 		next.RequestID, next.By, next.ChangedAt = id.Claim.RequestID, id.Caller.Subject, record.At(sit.Now)

@@ -124,7 +124,7 @@ func (c *Controller) forget(ctx context.Context, uid string, opts DeleteOptions,
 				"the creation of %q is taken back, and cluster %q has not done so yet; it does when it is back", s.Fed.GroupID, r.At.ClusterID)}
 		}
 	}
-	all[own].next = decide.Decision{Name: "forgotten", RemoveFed: true}
+	all[own].next = decide.Decision{Step: decide.StepForgotten, RemoveFed: true}
 	res, err := c.store.Update(ctx, store.Update{
 		Keys: append(q.Keys(), all.keys()...),
 		Build: func(v store.View, tx *store.Txn) error {

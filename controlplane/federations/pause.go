@@ -54,7 +54,7 @@ func (c *Controller) writePause(ctx context.Context, caller identity.Caller, p v
 	}
 	next := s.Fed
 	next.Paused, next.RequestID, next.By, next.ChangedAt = paused, requestID, caller.Subject, record.At(s.Now)
-	d := decide.Decision{Name: "pause", Fed: &next}
+	d := decide.Decision{Step: decide.StepPause, Fed: &next}
 	for _, r := range slices.Concat(s.Replicas, s.Adding) {
 		if r.Desired == nil || r.Desired.Tombstone() {
 			continue

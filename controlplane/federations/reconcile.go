@@ -45,18 +45,19 @@ func (c *Controller) reconcile(ctx context.Context, uid string) (time.Duration, 
 	if taken = all.taken(); len(taken) == 0 {
 		return 0, nil
 	}
-	c.gate.Fail("before_" + taken[0].next.Name)
-	ctx, end := c.cfg.Tracer.Continue(ctx, taken[0].sit.Fed.RequestID, "federation "+taken[0].next.Name, attribute.String("federation", taken[0].sit.Fed.UID))
+	name := string(taken[0].next.Step)
+	c.gate.Fail("before_" + name)
+	ctx, end := c.cfg.Tracer.Continue(ctx, taken[0].sit.Fed.RequestID, "federation "+name, attribute.String("federation", taken[0].sit.Fed.UID))
 	rev, err := c.commitSteps(ctx, all, fence)
 	end(err)
 	if err != nil {
 		return 0, err
 	}
-	c.gate.Fail("after_" + taken[0].next.Name)
+	c.gate.Fail("after_" + name)
 	for _, s := range taken {
-		c.cfg.Step(s.next.Name)
+		c.cfg.Step(string(s.next.Step))
 		c.cfg.Logger.Info("federation step", "federation", s.sit.Fed.UID, "group_id", s.sit.Fed.GroupID, "generation", s.sit.Fed.Generation,
-			"step", s.next.Name, "revision", rev, "request_id", s.sit.Fed.RequestID, "detail", detailOf(s.next))
+			"step", s.next.Step, "revision", rev, "request_id", s.sit.Fed.RequestID, "detail", detailOf(s.next))
 	}
 	return 0, c.state.Wait(ctx, rev)
 }
@@ -194,6 +195,6 @@ func (c *Controller) leaveCluster(ctx context.Context, s view.Situation, rev int
 		return decide.Decision{}, err
 	}
 	d := decide.ApplyChange(draft.Sit, decide.NewProposal(draft.Next, draft.specs))
-	d.Name, d.Add, d.Fence = "leave", draft.definition, draft.Fence
+	d.Step, d.Add, d.Fence = decide.StepLeave, draft.definition, draft.Fence
 	return d, nil
 }

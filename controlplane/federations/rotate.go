@@ -45,6 +45,6 @@ func (c *Controller) writeRotation(ctx context.Context, caller identity.Caller, 
 	next := s.Fed
 	next.TokenRotation++
 	next.RequestID, next.By, next.ChangedAt = request, caller.Subject, record.At(s.Now)
-	d := decide.Decision{Name: "rotate_token", Fed: &next}
+	d := decide.Decision{Step: decide.StepRotateToken, Fed: &next}
 	return c.orderStep(ctx, s, rev, d)
 }

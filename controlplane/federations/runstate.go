@@ -74,7 +74,7 @@ func (c *Controller) writeRunState(ctx context.Context, caller identity.Caller, 
 	}
 	next := s.Fed
 	next.RunState, next.RequestID, next.By, next.ChangedAt = state, in.RequestID, caller.Subject, record.At(s.Now)
-	d := decide.Decision{Name: "run_state", Fed: &next}
+	d := decide.Decision{Step: decide.StepRunState, Fed: &next}
 	all := s.Replicas
 	if s.Fed.Change != nil && !s.Fed.Change.Unexposed {
 		all = slices.Concat(all, s.Adding)

@@ -230,7 +230,7 @@ func (l laterStep) put(tx *store.Txn) (space int, err error) {
 			return 0, err
 		}
 		space += laterBytesEach * len(s.sit.Replicas)
-		if s.next.Name == "rolled_back" {
+		if s.next.Step == decide.StepRolledBack {
 			space += decide.MaxDeletedBytes
 		}
 	}

@@ -75,7 +75,7 @@ func (all steps) decide(with func([]view.Situation) []decide.Decision) {
 // taken are the steps that are not empty.
 func (all steps) taken() (out steps) {
 	for _, s := range all {
-		if s.next.Name != "" {
+		if s.next.Step != "" {
 			out = append(out, s)
 		}
 	}

@@ -34,7 +34,7 @@ func TestAStepIsNotWrittenInAnotherEpoch(t *testing.T) {
 		applying := fed
 		applying.Phase = record.PhaseApplying
 		decidedIn := func(epoch string) steps {
-			return steps{{sit: view.Situation{Fed: fed, Epoch: epoch}, rev: res.Revision, next: decide.Decision{Name: "applied", Fed: &applying}}}
+			return steps{{sit: view.Situation{Fed: fed, Epoch: epoch}, rev: res.Revision, next: decide.Decision{Step: "applied", Fed: &applying}}}
 		}
 		if _, err := c.commitSteps(t.Context(), decidedIn("first"), 0); !errors.Is(err, gate.ErrStale) {
 			t.Errorf("a step of the first epoch: %v", err)

@@ -37,7 +37,7 @@ func (c *Controller) makeWhole(ctx context.Context, s view.Situation, uid string
 		return decide.Decision{}, err
 	}
 	next := s.Fed
-	return decide.Decision{Name: "whole", Fed: &next, Put: []gate.Placed{decide.PlacedAt(r, &rec)}, Fence: fence}, nil
+	return decide.Decision{Step: decide.StepWhole, Fed: &next, Put: []gate.Placed{decide.PlacedAt(r, &rec)}, Fence: fence}, nil
 }
 
 // wholeSpec is the spec of a replica without parts.

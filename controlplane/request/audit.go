@@ -44,40 +44,40 @@ func EntryOfStep(old record.Federation, d decide.Decision) *record.Audit {
 		f = *d.Fed
 	}
 	var e record.Audit
-	switch d.Name {
-	case "ready", "accept":
+	switch d.Step {
+	case decide.StepReady, decide.StepAccept:
 		e = EntryOf(f, record.ActionCreate, record.OutcomeDone)
-	case "abort":
+	case decide.StepAbort:
 		e = EntryOf(f, record.ActionCreate, record.OutcomeRefused)
-	case "roll_back":
+	case decide.StepRollBack:
 		e = EntryOf(f, record.ActionCreate, record.OutcomeFailed)
-	case "rolled_back":
+	case decide.StepRolledBack:
 		e = EntryOf(f, record.ActionCreate, record.OutcomeRolledBack)
-	case "change", "leave":
+	case decide.StepChange, decide.StepLeave:
 		e = EntryOf(f, record.ActionChange, record.OutcomeDone)
-	case "resolve":
+	case decide.StepResolve:
 		e = EntryOf(f, record.ActionResolve, record.OutcomeDone)
-	case "refuse_change":
+	case decide.StepRefuseChange:
 		e = EntryOf(f, record.ActionChange, record.OutcomeRefused)
 		e.Generation++
 		e.By, e.RequestID, e.Detail = old.Change.By, old.Change.RequestID, f.Refused.Detail
-	case "delete", "disband":
+	case decide.StepDelete, decide.StepDisband:
 		e = EntryOf(f, record.ActionDelete, record.OutcomeAccepted)
-	case "deleted":
+	case decide.StepDeleted:
 		e = EntryOf(f, record.ActionDelete, record.OutcomeDone)
-	case "hurry":
+	case decide.StepHurry:
 		e = EntryOf(f, record.ActionOrder, record.OutcomeDone)
 		e.Detail = "new orders for what is being deleted: its buckets or jobs"
-	case "rotate_token":
+	case decide.StepRotateToken:
 		e = EntryOf(f, record.ActionRotateToken, record.OutcomeDone)
-	case "pause":
+	case decide.StepPause:
 		e = EntryOf(f, record.ActionPause, record.OutcomeDone)
 		if !f.Paused {
 			e.Action = record.ActionResume
 		}
-	case "adopted":
+	case decide.StepAdopted:
 		e = EntryOf(f, record.ActionAdopt, record.OutcomeDone)
-	case "run_state":
+	case decide.StepRunState:
 		e = EntryOf(f, record.ActionStart, record.OutcomeDone)
 		if f.RunState == record.RunStopped {
 			e.Action = record.ActionStop

@@ -135,8 +135,8 @@ func ofFederations() []defect {
 		one(
 			"a creation that was refused keeps its name",
 			"controlplane/decide/decide.go",
-			"d := Decision{Name: stepAbort, Fed: &next, DropName: true, ",
-			"d := Decision{Name: stepAbort, Fed: &next, ",
+			"d := Decision{Step: StepAbort, Fed: &next, DropName: true, ",
+			"d := Decision{Step: StepAbort, Fed: &next, ",
 		),
 		one(
 			"a rollback forgets the replicas that have reported nothing",
