@@ -33,12 +33,12 @@ func (c *Controller) checked(
 // registered says which of these clusters are registered, or nil for which of all, and whether the
 // caller may place on them, with the revision of the fence at which they were read.
 func (c *Controller) registered(caller identity.Caller, clusters []string) (topology.Env, int64) {
-	env := topology.Env{DefaultCluster: c.cfg.DefaultCluster, Clusters: map[string]string{}, Barred: map[string]string{}}
+	env := topology.Env{DefaultCluster: c.cfg.DefaultCluster, Clusters: map[string]record.ClusterState{}, Barred: map[string]string{}}
 	var fence int64
 	c.state.Read(func(v *view.View) {
 		fence = v.Fence
 		add := func(id string, reg view.Versioned[record.Cluster]) {
-			env.Clusters[id] = string(reg.Rec.State)
+			env.Clusters[id] = reg.Rec.State
 			if groups := reg.Rec.AllowedGroups; len(groups) > 0 && !caller.InGroup(groups...) {
 				env.Barred[id] = forGroups(groups)
 			}
@@ -99,14 +99,14 @@ func closed(env topology.Env, f *record.Federation) map[string]oscar.Violation {
 		switch why, barred := env.Barred[m.ClusterID]; {
 		case barred:
 			v.Rule, v.Message = oscar.RuleAllowedCluster, fmt.Sprintf("cluster %q %s; choose another one", m.ClusterID, why)
-		case state == string(record.ClusterCordoned), state == string(record.ClusterRemoving), state == string(record.ClusterRevoked):
+		case state.Closed():
 			v.Message = fmt.Sprintf("cluster %q is %s and takes no new replicas; choose another one", m.ClusterID, state)
 		}
 		if v.Message != "" {
 			out[m.ClusterID] = v
 		}
 		delete(env.Barred, m.ClusterID)
-		env.Clusters[m.ClusterID] = string(record.ClusterActive)
+		env.Clusters[m.ClusterID] = record.ClusterActive
 	}
 	return out
 }

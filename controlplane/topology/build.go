@@ -6,16 +6,17 @@ import (
 	"strings"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/store/record"
 )
 
 // Env is what the graph rules must know of the world.
 type Env struct {
 	// DefaultCluster is the coordinator's cluster when the service names none.
 	DefaultCluster string
-	// Clusters are the registered ids with their state: active, paused, cordoned
-	// or removing; nil checks nothing. A change passes the clusters that the
-	// federation is already on as active: cordoned refuses what is new.
-	Clusters map[string]string
+	// Clusters are the registered ids with their state; nil checks nothing. A change
+	// passes the clusters that the federation is already on as active: a closed one
+	// refuses what is new.
+	Clusters map[string]record.ClusterState
 	// Barred are the ids that take nothing of the caller's, with why, such as: takes
 	// replicas of users in the group "physics" alone.
 	Barred map[string]string
@@ -140,11 +141,11 @@ func (env Env) refuses(id string) (rule, why string) {
 		why = "is not registered"
 	case env.Barred[id] != "":
 		rule, why = oscar.RuleAllowedCluster, env.Barred[id]+"; choose another one"
-	case state == "cordoned":
+	case state == record.ClusterCordoned:
 		why = "is cordoned and takes no new replicas; uncordon it or choose another one"
-	case state == "revoked":
+	case state == record.ClusterRevoked:
 		why = "has no rights any more and takes no new replicas; choose another one"
-	case state == "removing":
+	case state == record.ClusterRemoving:
 		why = "is being removed and takes no new replicas; choose another one"
 	default:
 		return "", ""
@@ -159,7 +160,7 @@ const maxKnown = 20
 func known(env Env) string {
 	var ids []string
 	for id, state := range env.Clusters {
-		if state != "cordoned" && state != "removing" && state != "revoked" && env.Barred[id] == "" {
+		if !state.Closed() && env.Barred[id] == "" {
 			ids = append(ids, id)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/store/record"
 )
 
 func parse(t *testing.T, data string) *oscar.Service {
@@ -25,7 +26,7 @@ const grayify = `{"name":"grayifyr0","cluster_id":"oscar-cluster-a","image":"ghc
 	`{"cluster_id":"oscar-cluster-c","service_name":"grayifyr2"}]},` +
 	`"input":[{"storage_provider":"minio.default","path":"grayifyr0/in"}],"output":[{"storage_provider":"minio.default","path":"grayifyr0/out"}]}`
 
-var three = Env{Clusters: map[string]string{"oscar-cluster-a": "active", "oscar-cluster-b": "paused", "oscar-cluster-c": "active"}}
+var three = Env{Clusters: map[string]record.ClusterState{"oscar-cluster-a": "active", "oscar-cluster-b": "paused", "oscar-cluster-c": "active"}}
 
 func graphOf(t *testing.T, s *oscar.Service, env Env) *Graph {
 	t.Helper()
@@ -101,7 +102,7 @@ func TestEndpointsAreListedAndListNobody(t *testing.T) {
 }
 
 func TestClusterRules(t *testing.T) {
-	clusters := map[string]string{"oscar-cluster-c": "active", "oscar-cluster-a": "active", "old": "removing", "oscar-cluster-b": "cordoned"}
+	clusters := map[string]record.ClusterState{"oscar-cluster-c": "active", "oscar-cluster-a": "active", "old": "removing", "oscar-cluster-b": "cordoned"}
 	const known = "; known: oscar-cluster-a, oscar-cluster-c"
 	const hint = ". oscar-cli sends the name that it knows this endpoint by: add it there under the name of a cluster"
 	service := func(cluster string, members ...string) string {
@@ -128,7 +129,7 @@ func TestClusterRules(t *testing.T) {
 			{Path: "cluster_id", Rule: "known_cluster", Value: "oscar-cluster-z", Message: `cluster "oscar-cluster-z" is not registered` + known + `; it is the default cluster: name another one in cluster_id`}}},
 		{"no cluster at all", service(""), Env{Clusters: clusters}, []oscar.Violation{
 			{Path: "cluster_id", Rule: "required", Message: "cluster_id is missing and there is no default cluster; name the coordinator's cluster" + known}}},
-		{"nothing registered", service("a"), Env{Clusters: map[string]string{}}, []oscar.Violation{
+		{"nothing registered", service("a"), Env{Clusters: map[string]record.ClusterState{}}, []oscar.Violation{
 			{Path: "cluster_id", Rule: "known_cluster", Value: "a", Message: `cluster "a" is not registered; no cluster is registered that takes replicas`}}},
 		{"not checked", service("a", "b", "c"), Env{}, nil},
 		{"the member is the default cluster's coordinator", strings.Replace(service("", "oscar-cluster-a"), "svc0", "svc", 1), Env{DefaultCluster: "oscar-cluster-a", Clusters: clusters}, []oscar.Violation{
@@ -167,7 +168,7 @@ func TestRulesOfServiceAndGraphInOneAnswer(t *testing.T) {
 }
 
 func TestALongListOfClustersIsCutInMessages(t *testing.T) {
-	clusters := map[string]string{}
+	clusters := map[string]record.ClusterState{}
 	for i := range 30 {
 		clusters[fmt.Sprintf("c%02d", i)] = "active"
 	}

@@ -146,6 +146,11 @@ const (
 	ClusterRemoved ClusterState = "removed"
 )
 
+// Closed says whether a cluster takes no new replicas.
+func (s ClusterState) Closed() bool {
+	return s == ClusterCordoned || s == ClusterRemoving || s == ClusterRevoked
+}
+
 // Vote answers.
 const (
 	VoteYes = "yes"
