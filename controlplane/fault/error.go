@@ -13,26 +13,26 @@ import (
 // maps it to an HTTP status.
 type Code string
 
-// The codes.
+// The codes are the words of answers, with a type.
 const (
-	CodeInvalid            Code = "invalid"
-	CodeUnauthenticated    Code = "unauthenticated"
-	CodeForbidden          Code = "forbidden"
-	CodeNotFound           Code = "not_found"
-	CodeAlreadyExists      Code = "already_exists"
-	CodeConflict           Code = "conflict"
-	CodeTooLarge           Code = "too_large"
-	CodeUnsupportedType    Code = "unsupported_type"
-	CodeFailedPrecondition Code = "failed_precondition"
-	CodeReplicaFailed      Code = "replica_failed"
+	CodeInvalid            Code = v1.CodeInvalid
+	CodeUnauthenticated    Code = v1.CodeUnauthenticated
+	CodeForbidden          Code = v1.CodeForbidden
+	CodeNotFound           Code = v1.CodeNotFound
+	CodeAlreadyExists      Code = v1.CodeAlreadyExists
+	CodeConflict           Code = v1.CodeConflict
+	CodeTooLarge           Code = v1.CodeTooLarge
+	CodeUnsupportedType    Code = v1.CodeUnsupportedType
+	CodeFailedPrecondition Code = v1.CodeFailedPrecondition
+	CodeReplicaFailed      Code = v1.CodeReplicaFailed
 	// CodeExpired says that a revision which the caller named is no longer kept.
-	CodeExpired        Code = "expired"
-	CodeExhausted      Code = "exhausted"
-	CodeUnavailable    Code = "unavailable"
-	CodeUnknownOutcome Code = "unknown_outcome"
+	CodeExpired        Code = v1.CodeExpired
+	CodeExhausted      Code = v1.CodeExhausted
+	CodeUnavailable    Code = v1.CodeUnavailable
+	CodeUnknownOutcome Code = v1.CodeUnknownOutcome
 	// CodeNotServed refuses an operation that OSCAR has and a control plane never does.
-	CodeNotServed Code = "not_served"
-	CodeInternal  Code = "internal"
+	CodeNotServed Code = v1.CodeNotServed
+	CodeInternal  Code = v1.CodeInternal
 )
 
 // Error is what a use case answers when it does not do what was asked.
