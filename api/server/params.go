@@ -58,7 +58,7 @@ func (p *params) oneOf(name string, words ...string) string {
 	if v == "" || slices.Contains(words, v) {
 		return v
 	}
-	p.violate("?"+name, "one_of", v, strconv.Quote(v)+" is unknown; use "+strings.Join(words, " or "))
+	p.violate("?"+name, oscar.RuleOneOf, v, strconv.Quote(v)+" is unknown; use "+strings.Join(words, " or "))
 	return ""
 }
 
@@ -96,7 +96,7 @@ func (p *params) wait(fallback time.Duration) time.Duration {
 	d, given, err := waitOf(p.r)
 	switch {
 	case err != nil:
-		p.violate("?wait", "quantity", p.query.Get("wait"), err.Error())
+		p.violate("?wait", oscar.RuleQuantity, p.query.Get("wait"), err.Error())
 	case given:
 		return d
 	}
@@ -110,17 +110,17 @@ func (p *params) idempotencyKey() string {
 		return ""
 	}
 	if len(values) != 1 {
-		p.violate(idempotencyHeader, "unique", nil, "the header is given more than once")
+		p.violate(idempotencyHeader, oscar.RuleUnique, nil, "the header is given more than once")
 		return ""
 	}
 	key := values[0]
 	switch {
 	case key == "":
-		p.violate(idempotencyHeader, "required", key, "the key is empty; give 1 to 255 printable characters, or no header")
+		p.violate(idempotencyHeader, oscar.RuleRequired, key, "the key is empty; give 1 to 255 printable characters, or no header")
 	case len(key) > maxIdempotencyKey:
-		p.violate(idempotencyHeader, "max_length", len(key), "the key is longer than 255 characters")
+		p.violate(idempotencyHeader, oscar.RuleMaxLength, len(key), "the key is longer than 255 characters")
 	case strings.ContainsFunc(key, func(c rune) bool { return c < ' ' || c > '~' }):
-		p.violate(idempotencyHeader, "type", nil, "the key has characters that are not printable ASCII")
+		p.violate(idempotencyHeader, oscar.RuleType, nil, "the key has characters that are not printable ASCII")
 	default:
 		return key
 	}
@@ -211,7 +211,7 @@ func (p *params) ifMatch() (int64, error) {
 		return 0, nil
 	}
 	if len(values) > 1 || strings.Contains(values[0], ",") {
-		p.violate(respond.IfMatch, "unique", nil, "several entity tags are given; a change is bound to one")
+		p.violate(respond.IfMatch, oscar.RuleUnique, nil, "several entity tags are given; a change is bound to one")
 		return 0, nil
 	}
 	v := strings.TrimSpace(values[0])
@@ -220,7 +220,7 @@ func (p *params) ifMatch() (int64, error) {
 	}
 	tag := strings.TrimPrefix(v, "W/")
 	if len(tag) < 2 || tag[0] != '"' || tag[len(tag)-1] != '"' {
-		p.violate(respond.IfMatch, "type", nil, `it is no entity tag; send the ETag of an answer as it is, for example "4711" with the quotes, or *`)
+		p.violate(respond.IfMatch, oscar.RuleType, nil, `it is no entity tag; send the ETag of an answer as it is, for example "4711" with the quotes, or *`)
 		return 0, nil
 	}
 	revision, err := strconv.ParseInt(tag[1:len(tag)-1], 10, 64)

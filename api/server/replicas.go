@@ -97,7 +97,7 @@ func settled(view *view.Replicas) bool {
 
 func underWay(phase string) bool {
 	switch phase {
-	case "preparing", "applying", "changing", "rolling_back", "deleting":
+	case v1.PhasePreparing, v1.PhaseApplying, v1.PhaseChanging, v1.PhaseRollingBack, v1.PhaseDeleting:
 		return true
 	}
 	return false

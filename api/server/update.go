@@ -9,6 +9,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/api/server/respond"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/internal/suggest"
@@ -105,7 +106,7 @@ const applied = "Applied"
 // atWork says whether a replica is on its way to what is desired by itself.
 func atWork(phase string) bool {
 	switch phase {
-	case "pending", "prepared", "ready":
+	case v1.PhasePending, v1.PhasePrepared, v1.PhaseReady:
 		return true
 	}
 	return underWay(phase)

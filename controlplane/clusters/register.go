@@ -239,11 +239,11 @@ func clusterRequest(caller identity.Caller, spec Spec) error {
 	}
 	var v []oscar.Violation
 	if !oscar.ValidClusterID(spec.ClusterID) {
-		v = append(v, oscar.Violation{Path: "cluster_id", Rule: "name", Value: spec.ClusterID,
+		v = append(v, oscar.Violation{Path: "cluster_id", Rule: oscar.RuleName, Value: spec.ClusterID,
 			Message: "a cluster id has 1 to 63 letters, digits, dots, dashes and underscores"})
 	}
 	if u, err := url.Parse(spec.Endpoint); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
-		v = append(v, oscar.Violation{Path: "endpoint", Rule: "type", Value: redactURL(spec.Endpoint),
+		v = append(v, oscar.Violation{Path: "endpoint", Rule: oscar.RuleType, Value: redactURL(spec.Endpoint),
 			Message: "an endpoint is an http or https URL without credentials, such as https://oscar.example.org"})
 	}
 	labels := 0
