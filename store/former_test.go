@@ -58,11 +58,9 @@ func TestAMirrorTellsWhatKeysHeldBefore(t *testing.T) {
 		}
 		known++
 		got := map[string]string{}
-		m.View(func(v *store.MirrorView) {
-			for kv := range v.Prefix("/t/k") {
-				got[kv.Key] = string(kv.Value)
-			}
-		})
+		for kv := range m.Snapshot().Prefix("/t/k") {
+			got[kv.Key] = string(kv.Value)
+		}
 		for key, kv := range former {
 			if strings.HasPrefix(key, "/t/skip") {
 				t.Errorf("%s is remembered", key)

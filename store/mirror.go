@@ -162,11 +162,8 @@ func (v *MirrorView) Guess(keys ...string) *View {
 	return out
 }
 
-// View calls fn with the mirror as it is now. It is a snapshot: fn may take its
-// time, the watch goes on meanwhile. Before Synced it is empty, at revision 0.
-func (m *Mirror) View(fn func(v *MirrorView)) { fn(m.Snapshot()) }
-
-// Snapshot returns the mirror as it is now.
+// Snapshot returns the mirror as it is now. The watch goes on, and changes nothing in it.
+// Before Synced it is empty, at revision 0.
 func (m *Mirror) Snapshot() *MirrorView {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -81,11 +81,9 @@ func next(t *testing.T, f *store.Feed) []string {
 // content is all that the mirror holds.
 func content(m *store.Mirror) map[string]string {
 	out := make(map[string]string)
-	m.View(func(v *store.MirrorView) {
-		for kv := range v.Prefix("") {
-			out[kv.Key] = string(kv.Value)
-		}
-	})
+	for kv := range m.Snapshot().Prefix("") {
+		out[kv.Key] = string(kv.Value)
+	}
 	return out
 }
 
@@ -155,18 +153,17 @@ func TestMirrorFollows(t *testing.T) {
 		if want := map[string]bool{"/t/in/a": true, "/t/in/c": true}; !maps.Equal(seen, want) {
 			t.Errorf("changed keys: %v", seen)
 		}
-		m.View(func(v *store.MirrorView) {
-			kv, ok := v.KV("/t/in/c")
-			if !ok || kv.ModRevision != last || v.Revision() != last {
-				t.Errorf("%+v at %d", kv, v.Revision())
-			}
-			if _, ok := v.KV("/t/in/a"); ok {
-				t.Error("a deleted key is there")
-			}
-			if got := slices.Collect(keysOf(v, "/t/in/c")); !slices.Equal(got, []string{"/t/in/c"}) {
-				t.Errorf("prefix: %v", got)
-			}
-		})
+		v := m.Snapshot()
+		kv, ok := v.KV("/t/in/c")
+		if !ok || kv.ModRevision != last || v.Revision() != last {
+			t.Errorf("%+v at %d", kv, v.Revision())
+		}
+		if _, ok := v.KV("/t/in/a"); ok {
+			t.Error("a deleted key is there")
+		}
+		if got := slices.Collect(keysOf(v, "/t/in/c")); !slices.Equal(got, []string{"/t/in/c"}) {
+			t.Errorf("prefix: %v", got)
+		}
 		if before.Revision() >= last {
 			t.Errorf("an old snapshot moved to %d", before.Revision())
 		}
@@ -227,17 +224,16 @@ func TestMirrorIsOfOneRevision(t *testing.T) {
 	go func() {
 		defer close(done)
 		for {
-			m.View(func(v *store.MirrorView) {
-				a, _ := v.KV("/t/a/x")
-				b, _ := v.KV("/t/b/x")
-				c, _ := v.KV("/t/long/path/x")
-				if a.ModRevision != b.ModRevision || b.ModRevision != c.ModRevision || a.ModRevision > v.Revision() {
-					t.Errorf("revisions %d, %d and %d in one view of %d", a.ModRevision, b.ModRevision, c.ModRevision, v.Revision())
-				}
-				if a.ModRevision > 0 {
-					checked.Add(1)
-				}
-			})
+			v := m.Snapshot()
+			a, _ := v.KV("/t/a/x")
+			b, _ := v.KV("/t/b/x")
+			c, _ := v.KV("/t/long/path/x")
+			if a.ModRevision != b.ModRevision || b.ModRevision != c.ModRevision || a.ModRevision > v.Revision() {
+				t.Errorf("revisions %d, %d and %d in one view of %d", a.ModRevision, b.ModRevision, c.ModRevision, v.Revision())
+			}
+			if a.ModRevision > 0 {
+				checked.Add(1)
+			}
 			select {
 			case <-stop:
 				return
