@@ -222,7 +222,7 @@ func TestSessionIsLostWithItsLease(t *testing.T) {
 		}
 		_, err := s.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
 			tx.Put("/t/c/before", 1)
-			tx.PutLeased("/t/c/other", 1, x)
+			tx.PutUntil("/t/c/other", 1, store.Lease(kv.Lease))
 			return nil
 		}})
 		if !errors.Is(err, store.ErrSessionLost) || errors.Is(err, store.ErrUnknownOutcome) {
@@ -269,11 +269,13 @@ func TestLeasedKeysEndWithTheSession(t *testing.T) {
 	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
 		s, _ := openOn(t, n, "test", store.Config{})
 		x := openSession(t, s, "first")
+		_, kv := get[string](t, s, sessionKey)
+		lease := store.Lease(kv.Lease)
 		put(t, s, "/t/c/leased", 1)
 		for range 2 { // also when the bytes are equal, without and with the lease
 			if _, err := s.Update(t.Context(), store.Update{Keys: []string{"/t/c/leased"}, Build: func(_ store.View, tx *store.Txn) error {
 				tx.ExpectSession(x)
-				tx.PutLeased("/t/c/leased", 1, x)
+				tx.PutUntil("/t/c/leased", 1, lease)
 				return nil
 			}}); err != nil {
 				t.Fatal(err)
@@ -281,7 +283,7 @@ func TestLeasedKeysEndWithTheSession(t *testing.T) {
 		}
 		// The same bytes without the lease are another thing: the key stays.
 		if _, err := s.Update(t.Context(), store.Update{Keys: []string{"/t/c/kept"}, Build: func(_ store.View, tx *store.Txn) error {
-			tx.PutLeased("/t/c/kept", 1, x)
+			tx.PutUntil("/t/c/kept", 1, lease)
 			return nil
 		}}); err != nil {
 			t.Fatal(err)

@@ -106,13 +106,6 @@ func (tx *Txn) PutBytes(key string, value []byte) {
 	tx.add(write{key: key, value: value})
 }
 
-// PutLeased writes a record that ends with the session.
-func (tx *Txn) PutLeased(key string, rec any, x *Session) {
-	if value, ok := tx.encode(key, rec); ok {
-		tx.add(write{key: key, value: value, lease: int64(x.lease)})
-	}
-}
-
 // Delete removes a key. Removing a key that is absent in the view is left out.
 func (tx *Txn) Delete(key string) { tx.add(write{key: key, delete: true}) }
 
