@@ -240,14 +240,14 @@ func TestARollbackWithManyBucketsGoesInParts(t *testing.T) {
 		})
 	}
 	d := Decide(s, policy)
-	if d.Name != "partly_rolled_back" || d.Fed.Phase != record.PhaseRollingBack || len(d.Remove) != 1 || d.DropName || d.Request != "" {
+	if d.Step != "partly_rolled_back" || d.Fed.Phase != record.PhaseRollingBack || len(d.Remove) != 1 || d.DropName || d.Request != "" {
 		t.Fatalf("%+v", d)
 	}
 	if first := d.Fed.Members[0].Rollback; first == nil || first.State != record.RollbackDeleted || d.Fed.Members[1].Rollback != nil {
 		t.Errorf("%+v", d.Fed.Members)
 	}
 	s.Fed, s.Replicas[0].Desired, s.Replicas[0].Observed = *d.Fed, nil, nil
-	if d = Decide(s, policy); d.Name != "rolled_back" || len(d.Remove) != 1 || d.Fed.Members[0].Rollback.State != record.RollbackDeleted {
+	if d = Decide(s, policy); d.Step != "rolled_back" || len(d.Remove) != 1 || d.Fed.Members[0].Rollback.State != record.RollbackDeleted {
 		t.Errorf("%+v", d)
 	}
 }
@@ -359,10 +359,10 @@ func TestWhatAPersonHasTakenOutOfEtcdIsLeftOut(t *testing.T) {
 	}
 	endless := fixture(2, record.PhaseApplying, record.IntentApply)
 	endless.Fed.Deadline = nil
-	if d := Decide(endless, policy); d.Name != "" || !d.Again.IsZero() {
+	if d := Decide(endless, policy); d.Step != "" || !d.Again.IsZero() {
 		t.Errorf("a creation without a deadline: %+v", d)
 	}
-	if all := Batch([]view.Situation{fixture(1, record.PhaseReady, record.IntentApply), votes(fixture(1, record.PhasePreparing, record.IntentPrepare), 0, record.VoteNo, 0)}, 1, policy); all[0].Name != "" || all[1].Name != stepAbort {
+	if all := Batch([]view.Situation{fixture(1, record.PhaseReady, record.IntentApply), votes(fixture(1, record.PhasePreparing, record.IntentPrepare), 0, record.VoteNo, 0)}, 1, policy); all[0].Step != "" || all[1].Step != StepAbort {
 		t.Errorf("a batch of which one is ready: %+v", all)
 	}
 }
