@@ -181,7 +181,7 @@ func (s *Syncer) terms(ctx context.Context) error {
 			wait.Reset()
 		}
 		pause := wait.NextBackOff()
-		s.cluster.Log.Warn("session ended; opening another", "error", err, "pause", pause.String())
+		s.cluster.Log.Warn("session ended; opening another", "error", err, "pause", pause)
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):

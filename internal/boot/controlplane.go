@@ -317,7 +317,7 @@ func closeStore(st *store.Store, log *slog.Logger) {
 // remembered is a log whose last lines are kept in memory, too, and what gives them.
 func remembered(log *slog.Logger) (*slog.Logger, func() []byte) {
 	recent := logring.New(recentLog)
-	return slog.New(slog.NewMultiHandler(log.Handler(), slog.NewJSONHandler(recent, nil))), recent.Bytes
+	return slog.New(slog.NewMultiHandler(log.Handler(), jsonLog(recent, slog.LevelInfo))), recent.Bytes
 }
 
 // maxAge is what the control plane takes for the age of a refresh token: never, for 0.

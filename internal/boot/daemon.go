@@ -74,5 +74,15 @@ func newLogger(cfg Log, w io.Writer) *slog.Logger {
 	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
 		level = slog.LevelInfo
 	}
-	return slog.New(lograte.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}), lograte.Config{}))
+	return slog.New(lograte.New(jsonLog(w, level), lograte.Config{}))
+}
+
+// jsonLog writes a line of JSON for each record. Durations are text, such as 1.4s, and no count of nanoseconds.
+func jsonLog(w io.Writer, level slog.Leveler) slog.Handler {
+	return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Value.Kind() == slog.KindDuration {
+			a.Value = slog.StringValue(a.Value.Duration().String())
+		}
+		return a
+	}})
 }

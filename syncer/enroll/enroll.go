@@ -210,7 +210,7 @@ func (e *Enrolment) retry(ctx context.Context, what string, do func() error) err
 		}
 		return struct{}{}, err
 	}, backoff.WithBackOff(pause), backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, wait time.Duration) {
-		e.log.Warn("the control plane was not reached; it is tried again", "what", what, "error", err, "pause", wait.String())
+		e.log.Warn("the control plane was not reached; it is tried again", "what", what, "error", err, "pause", wait)
 	}))
 	return err
 }

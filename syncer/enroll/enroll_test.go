@@ -1,16 +1,13 @@
 package enroll_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -300,27 +297,6 @@ func TestWhatIsTriedAgain(t *testing.T) {
 			})
 		})
 	}
-}
-
-// "pause":1417862377 was a second and a half.
-func TestAPauseIsLoggedAsAPersonReadsIt(t *testing.T) {
-	await.InVirtualTime(t, func(t *testing.T) {
-		m := newMachine(t)
-		m.answer = func(w http.ResponseWriter, _ string, nth int) bool { return nth < 2 && no(w, v1.CodeUnavailable, 503) }
-		var log bytes.Buffer
-		cfg := m.config()
-		cfg.Logger = slog.New(slog.NewJSONHandler(&log, nil))
-		e, err := enroll.Open(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Ensure(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if !regexp.MustCompile(`"pause":"[0-9.]+m?s"`).MatchString(log.String()) {
-			t.Error(log.String())
-		}
-	})
 }
 
 // A start finds what another one left: the key alone, an answer, or a damaged one.

@@ -70,11 +70,11 @@ func (e *Enrolment) Run(ctx context.Context) error {
 		case errors.As(err, &no):
 			e.renewals.WithLabelValues(outcomeRefused).Inc()
 			wait = e.cfg.RefusedPause
-			e.log.Error("the certificate is not renewed any more", "error", err, "ends", had.cert.Leaf.NotAfter, "pause", wait.String())
+			e.log.Error("the certificate is not renewed any more", "error", err, "ends", had.cert.Leaf.NotAfter, "pause", wait)
 		default:
 			e.renewals.WithLabelValues(outcomeFailed).Inc()
 			wait = pause.NextBackOff()
-			e.log.Warn("the certificate was not renewed yet; the present one goes on", "error", err, "ends", had.cert.Leaf.NotAfter, "pause", wait.String())
+			e.log.Warn("the certificate was not renewed yet; the present one goes on", "error", err, "ends", had.cert.Leaf.NotAfter, "pause", wait)
 		}
 		if !sleep(ctx, wait) {
 			return nil

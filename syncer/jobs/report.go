@@ -220,7 +220,7 @@ func (j *Jobs) settled(ctx context.Context, changes []*jobChange, written map[*j
 		j.retry = min(max(2*j.retry, 100*time.Millisecond), 10*time.Second)
 		pause = j.retry
 		if ctx.Err() == nil {
-			j.session.Log.Warn("reports of jobs were not written; they are again", "reports", len(changes), "error", err, "pause", pause.String())
+			j.session.Log.Warn("reports of jobs were not written; they are again", "reports", len(changes), "error", err, "pause", pause)
 		}
 	}
 	for _, c := range changes {

@@ -101,7 +101,7 @@ func (o *Offers) watch(ctx context.Context) {
 		if errors.Is(err, kube.ErrDenied) {
 			pause = watchDenied
 		}
-		o.session.Log.Error("Jobs that wait are not offered to the federation: they cannot be watched", "error", err, "pause", pause.String())
+		o.session.Log.Error("Jobs that wait are not offered to the federation: they cannot be watched", "error", err, "pause", pause)
 		select {
 		case <-ctx.Done():
 			return

@@ -110,7 +110,7 @@ func (r *Relay) Run(ctx context.Context, site Site) {
 			if text := err.Error(); text != told {
 				level, told = slog.LevelWarn, text
 			}
-			r.cfg.Logger.Log(ctx, level, "the control plane has no stream of this syncer yet", "error", err, "streams", len(l.instances()), "pause", pause.String())
+			r.cfg.Logger.Log(ctx, level, "the control plane has no stream of this syncer yet", "error", err, "streams", len(l.instances()), "pause", pause)
 		}
 		if len(l.instances()) >= maxStreams {
 			pause = r.cfg.Look

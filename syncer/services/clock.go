@@ -101,7 +101,7 @@ func (s *Services) after(name string, err error) {
 		if d := s.session.Desired(name); d != nil && d.Intent == record.IntentPrepare && d.Deadline != nil {
 			pause = min(pause, maxVotePause)
 		}
-		s.session.Log.Warn("service is looked at again", "service", name, "error", err, "pause", pause.String())
+		s.session.Log.Warn("service is looked at again", "service", name, "error", err, "pause", pause)
 		s.decisions.AddAfter(name, pause)
 	}
 }

@@ -91,7 +91,7 @@ func (s *Status) watchRoom(ctx context.Context, changed chan<- struct{}) {
 		if errors.Is(err, kube.ErrDenied) {
 			pause = roomWatchDenied
 		}
-		s.session.Log.Warn("changes of what the nodes have free are seen late: they cannot be watched", "error", err, "pause", pause.String())
+		s.session.Log.Warn("changes of what the nodes have free are seen late: they cannot be watched", "error", err, "pause", pause)
 		select {
 		case <-ctx.Done():
 			return
