@@ -62,6 +62,15 @@ func planUnposted(s situation) decision {
 // planForgotten: an attempt is to end of which nothing is reported. One that was never claimed the control plane ends by
 // itself. So the report may have been taken away, with all of a cluster that was revoked, and OSCAR may have the Job.
 func planForgotten(s situation) decision {
+	if s.assignment.Cancel {
+		return s.foundOr(jobSays(record.JobCancelled, "", "it was cancelled, and OSCAR does not list it"))
+	}
+	return s.foundOr(gone())
+}
+
+// foundOr looks for an attempt that may have been posted, of which the store does not know: it is reported as found, or
+// unlisted is done.
+func (s situation) foundOr(unlisted decision) decision {
 	switch shown := s.listedSince(s.sessionStart); {
 	case shown == nil:
 		return lookNow()
@@ -69,10 +78,8 @@ func planForgotten(s situation) decision {
 		d := s.asListed(shown)
 		d.found = true
 		return d
-	case s.assignment.Cancel:
-		return jobSays(record.JobCancelled, "", "it was cancelled, and OSCAR does not list it")
 	}
-	return gone()
+	return unlisted
 }
 
 func gone() decision {
@@ -83,17 +90,10 @@ func gone() decision {
 // that this was posted, and what became of the job elsewhere: it is not posted now. One
 // that was not claimed the control plane takes back.
 func planFormer(s situation) decision {
-	switch shown := s.listedSince(s.sessionStart); {
-	case shown == nil:
-		return lookNow()
-	case shown.present:
-		d := s.asListed(shown)
-		d.found = true
-		return d
-	case s.state() == record.JobClaimed:
-		return jobSays(record.JobRefused, record.JobStoreRestored, "the store was restored since it was claimed, and OSCAR does not list it")
+	if s.state() == record.JobClaimed {
+		return s.foundOr(jobSays(record.JobRefused, record.JobStoreRestored, "the store was restored since it was claimed, and OSCAR does not list it"))
 	}
-	return decision{act: jobRest}
+	return s.foundOr(decision{act: jobRest})
 }
 
 // planSubmitting: OSCAR may have been asked, and has not said yes.
