@@ -131,7 +131,7 @@ func (s *Services) examine(ctx context.Context, name string) (*observation, erro
 	// The list of the write before, if it is as new as this, does as well: what
 	// counts is the read of the service itself.
 	v := &observation{name: name, asOf: s.NewEnough(name, s.session.Now(), listAge)}
-	v.version, _ = s.versionFor(ctx, s.mirrored(name), listAge)
+	v.version, _ = s.versionFor(ctx, s.session.Desired(name), listAge)
 	listed, half, err := s.readService(ctx, v)
 	if err != nil {
 		return nil, err
@@ -198,23 +198,10 @@ func (s *Services) readService(ctx context.Context, v *observation) (listed time
 
 // mirroredAs is what the service is to the desired record that the mirror has.
 func (s *Services) mirroredAs(v *observation) whose {
-	if d := s.mirrored(v.name); d != nil {
+	if d := s.session.Desired(v.name); d != nil {
 		return whoseIs(v.service, d)
 	}
 	return foreign
-}
-
-// mirrored is the desired record that the mirror has; nil when there is none that can be read.
-func (s *Services) mirrored(name string) *record.Desired {
-	kv, ok := s.session.Mirror.Snapshot().KV(record.DesiredServiceKey(s.session.ID, name))
-	if !ok {
-		return nil
-	}
-	d, err := store.Decode[record.Desired](kv)
-	if err != nil {
-		return nil
-	}
-	return d
 }
 
 // versionFor is that of OSCAR, not older than age, where it decides about a service; and when it was asked for.
