@@ -78,7 +78,7 @@ func newLogger(cfg Log, w io.Writer) *slog.Logger {
 }
 
 // jsonLog writes a line of JSON for each record. Durations are text, such as 1.4s, and no count of nanoseconds.
-func jsonLog(w io.Writer, level slog.Leveler) slog.Handler {
+func jsonLog(w io.Writer, level slog.Level) slog.Handler {
 	return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Value.Kind() == slog.KindDuration {
 			a.Value = slog.StringValue(a.Value.Duration().String())
