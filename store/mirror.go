@@ -188,13 +188,6 @@ func (m *Mirror) Revision() int64 {
 	return m.revision
 }
 
-// LastHeard is when etcd last said anything on the watch; zero before that.
-func (m *Mirror) LastHeard() time.Time {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.lastReceived
-}
-
 // Healthy says whether the mirror is listed, watches, and has received something from etcd within
 // three intervals.
 func (m *Mirror) Healthy() bool {

@@ -22,9 +22,8 @@ import (
 
 // Defaults of Config.
 const (
-	DefaultRateLimit = 100
-	DefaultMaxBody   = 1 << 20
-	DefaultWait      = 60 * time.Second
+	DefaultMaxBody = 1 << 20
+	DefaultWait    = 60 * time.Second
 	// DefaultMaxWatches is enough for the pages and scripts that share a user.
 	DefaultMaxWatches = 100
 	// DefaultMaxChanges is enough for the scripts that share a user, while clusters are slow.

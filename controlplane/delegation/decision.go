@@ -66,11 +66,3 @@ const (
 	// taken off.
 	WhyNoRoom Why = "NoRoom"
 )
-
-// Whys lists all reasons.
-func Whys() []Why {
-	return []Why{
-		WhyChosen, WhyOutranked, WhyNoEdge, WhyNeverUsed, WhyZeroWeight, WhyVisited, WhyTooManyHops, WhyRevoked, WhyRemoving,
-		WhyPaused, WhyCordoned, WhyNotAlive, WhyNotReady, WhyNoCapacity, WhyInputsUnreadable, WhyInputsUnknown, WhyNoGPU, WhyNoRoom,
-	}
-}

@@ -81,13 +81,3 @@ func (g *Graph) Edges() [][2]string {
 	}
 	return out
 }
-
-// Find is the index of the replica of that name on that cluster, or -1.
-func (g *Graph) Find(clusterID, serviceName string) int {
-	for i, n := range g.Nodes {
-		if n.Replica() && n.Member.ClusterID == clusterID && n.Member.ServiceName == serviceName {
-			return i
-		}
-	}
-	return -1
-}

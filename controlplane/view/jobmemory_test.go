@@ -54,7 +54,7 @@ func TestAQueuedJobTakesFewBytes(t *testing.T) {
 	for i := range packed { // and it forgets what is gone
 		v.apply(record.JobKey(packed[i].Job().Job), store.KV{}, false)
 	}
-	if n := v.Jobs.Order.Len() + v.Jobs.ByID.Len() + v.Jobs.Queued.Len() + v.Jobs.Subjects.Len() + v.Jobs.Services.Len() + v.Jobs.Clusters.Len() + v.Jobs.Begun.Len() + len(v.Jobs.ByFederation.m); n != 0 {
+	if n := v.Jobs.Order.Len() + len(v.Jobs.ByID.m) + v.Jobs.Queued.Len() + v.Jobs.Subjects.Len() + v.Jobs.Services.Len() + v.Jobs.Clusters.Len() + v.Jobs.Begun.Len() + len(v.Jobs.ByFederation.m); n != 0 {
 		t.Errorf("%d entries are left", n)
 	}
 	runtime.KeepAlive(packed)

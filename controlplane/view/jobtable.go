@@ -80,6 +80,3 @@ func (t JobTable) Head(id string) JobHead {
 
 // IDs are the ids of all jobs, in no order.
 func (t JobTable) IDs() iter.Seq[string] { return maps.Keys(t.m) }
-
-// Len counts the jobs.
-func (t JobTable) Len() int { return len(t.m) }

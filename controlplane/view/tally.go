@@ -26,9 +26,6 @@ func newTally() Tally {
 // States counts the jobs by state.
 func (t Tally) States() iter.Seq2[record.JobState, int] { return maps.All(t.states) }
 
-// State counts the jobs in a state.
-func (t Tally) State(s record.JobState) int { return t.states[s] }
-
 // Clusters are the clusters that have jobs, or had those that have ended, in no order.
 func (t Tally) Clusters() iter.Seq[string] { return maps.Keys(t.at) }
 

@@ -164,10 +164,3 @@ func (s *Slots) remove(at int) {
 		delete(s.waits, account)
 	}
 }
-
-// Idle says whether no slot is taken.
-func (s *Slots) Idle() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.held.Total() == 0 && len(s.waiting) == 0
-}

@@ -7,11 +7,9 @@ import (
 	"time"
 )
 
-// Policies of a volume that a service's creation makes. OSCAR takes none for delete.
-const (
-	VolumeDelete = "delete"
-	VolumeRetain = "retain"
-)
+// VolumeRetain is the policy of a volume that outlives the service whose creation made it.
+// Without a policy OSCAR deletes it with the service.
+const VolumeRetain = "retain"
 
 // ServiceVolume is the volume that a service mounts. One with a size was made by the
 // creation of this very service: OSCAR refuses a creation whose volume exists, and no

@@ -172,7 +172,7 @@ func (m *jobModel) look() {
 		m.offer = &record.Offer{State: d.state}
 	case d.step == stepForget:
 		m.offer = nil
-	case d.step.changes():
+	case d.step >= stepMark: // it changes something in Kubernetes
 		m.pending = &modelStep{d: d, version: m.version, job: s.job}
 		if d.step == stepHold {
 			m.pending.podVersion = m.podVersion[d.pod.Name]

@@ -79,11 +79,8 @@ func (s step) String() string {
 	if int(s) < len(names) {
 		return names[s]
 	}
-	return fmt.Sprintf("offerStep(%d)", int(s))
+	return fmt.Sprintf("step(%d)", int(s))
 }
-
-// changes says whether the step changes something in Kubernetes.
-func (s step) changes() bool { return s >= stepMark }
 
 // decision is what plan answers.
 type decision struct {
