@@ -16,7 +16,7 @@ func refusals(r view.ReplicaState) *record.Failure {
 		return nil
 	}
 	f := r.Failure(record.ReasonInvalidService)
-	f.Operation = "vote"
+	f.Operation = record.OperationVote
 	return f
 }
 
@@ -28,10 +28,10 @@ func noVote(r view.ReplicaState) *record.Failure {
 		return nil
 	case r.Reported(record.PhasePending) && r.Observed.Reason != "":
 		f := r.Failure(record.ReasonNoVote)
-		f.Operation = "vote"
+		f.Operation = record.OperationVote
 		return f
 	case r.Trouble.Reason != "":
-		return &record.Failure{Reason: r.Trouble.Reason, Operation: "vote", Message: r.Trouble.Message}
+		return &record.Failure{Reason: r.Trouble.Reason, Operation: record.OperationVote, Message: r.Trouble.Message}
 	}
 	msg := "its syncer is connected but did not vote before the deadline"
 	if !r.Alive {
@@ -41,7 +41,7 @@ func noVote(r view.ReplicaState) *record.Failure {
 		}
 	}
 	return &record.Failure{
-		Reason: record.ReasonNoVote, Operation: "vote",
+		Reason: record.ReasonNoVote, Operation: record.OperationVote,
 		Message: msg,
 	}
 }
@@ -52,7 +52,7 @@ func queueTooLong(r view.ReplicaState, limit time.Duration) *record.Failure {
 		return nil
 	}
 	return &record.Failure{
-		Reason: record.ReasonQueueTooLong, Operation: "vote",
+		Reason: record.ReasonQueueTooLong, Operation: record.OperationVote,
 		Message: fmt.Sprintf("its write queue is %s long, the limit is %s; try again later", delay, limit),
 	}
 }
@@ -63,20 +63,20 @@ func tooLate(r view.ReplicaState) *record.Failure {
 	case r.Reported(record.PhaseReady):
 		return nil
 	case !r.Alive:
-		f := &record.Failure{Reason: record.ReasonSessionLost, Operation: "create", Message: "its syncer is gone and has not reported an outcome"}
+		f := &record.Failure{Reason: record.ReasonSessionLost, Operation: record.OperationCreate, Message: "its syncer is gone and has not reported an outcome"}
 		if r.LastSeen != nil {
 			f.Message = "no report since " + r.LastSeen.UTC().Format(time.RFC3339)
 		}
 		return f
 	}
 	if r.Trouble.Reason != "" {
-		return &record.Failure{Reason: r.Trouble.Reason, Operation: "create", Message: r.Trouble.Message + "; no outcome was reported before the apply deadline"}
+		return &record.Failure{Reason: r.Trouble.Reason, Operation: record.OperationCreate, Message: r.Trouble.Message + "; no outcome was reported before the apply deadline"}
 	}
 	if r.Reported(record.PhaseApplying) && r.Observed.Operation != "" {
 		return r.Failure(record.ReasonUnknownOutcome)
 	}
 	return &record.Failure{
-		Reason: record.ReasonUnknownOutcome, Operation: "create",
+		Reason: record.ReasonUnknownOutcome, Operation: record.OperationCreate,
 		Message: "no outcome was reported before the apply deadline",
 	}
 }

@@ -149,7 +149,7 @@ func RefuseChange(s view.Situation) Decision {
 	}
 	for _, r := range s.Adding {
 		i := view.MemberOf(refused.Members, r.At.UID)
-		f := clusterGoes(s, r, "vote")
+		f := clusterGoes(s, r, record.OperationVote)
 		if f == nil {
 			f = refusals(r)
 		}

@@ -62,8 +62,8 @@ type removal struct {
 
 // DeletionOrders are the orders of a deletion to the clusters.
 type DeletionOrders struct {
-	// Data is "delete" to delete the buckets that our creates made. Jobs is "cancel" to end
-	// running jobs.
+	// Data is record.DataDelete to delete the buckets that our creates made. Jobs is
+	// record.JobsCancel to end running jobs.
 	Data, Jobs string
 	RequestID  string
 }

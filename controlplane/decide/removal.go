@@ -27,11 +27,11 @@ func decideEvacuation(s view.Situation) Decision {
 	switch s.Fed.Phase {
 	case record.PhasePreparing:
 		if slices.ContainsFunc(s.Replicas, there) {
-			return Abort(s, func(r view.ReplicaState) *record.Failure { return clusterGoes(s, r, "vote") })
+			return Abort(s, func(r view.ReplicaState) *record.Failure { return clusterGoes(s, r, record.OperationVote) })
 		}
 	case record.PhaseApplying:
 		if slices.ContainsFunc(s.Replicas, there) {
-			return RollBack(s, func(r view.ReplicaState) *record.Failure { return clusterGoes(s, r, "create") })
+			return RollBack(s, func(r view.ReplicaState) *record.Failure { return clusterGoes(s, r, record.OperationCreate) })
 		}
 	case record.PhaseReady:
 		if s.Fed.Change != nil && slices.ContainsFunc(s.Adding, there) {

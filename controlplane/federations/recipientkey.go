@@ -39,7 +39,7 @@ func (r *Renderer) neverConnected(fed record.Federation) error {
 		}
 		missing = append(missing, m.ClusterID)
 		m.Cause = &record.Failure{
-			Reason: record.ReasonNoVote, Operation: "vote",
+			Reason: record.ReasonNoVote, Operation: record.OperationVote,
 			Message: "no syncer of this cluster has ever connected; start it, or leave the cluster out",
 		}
 		if r.alive[m.ClusterID] {

@@ -155,7 +155,7 @@ func (l sizeCheck) changes() []laterStep {
 		{"change", alone(stands.Situation, decide.ApplyChange(stands.Situation, decide.NewProposal(next, specs))), l.definition},
 		{"addition of a member", alone(stands.Situation, decide.Decision{Fed: &proposed.Fed}), l.definition},
 		{"refusal of a member", alone(proposed.Situation, refused), nil},
-		{"deletion", alone(stands.Situation, decide.Deletion(stands.Situation, decide.DeletionOrders{RequestID: next.RequestID, Data: "delete", Jobs: "cancel"})), nil},
+		{"deletion", alone(stands.Situation, decide.Deletion(stands.Situation, decide.DeletionOrders{RequestID: next.RequestID, Data: record.DataDelete, Jobs: record.JobsCancel})), nil},
 	}
 }
 

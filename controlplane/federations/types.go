@@ -59,9 +59,9 @@ func (r *CreateResult) Replicas() *view.Replicas {
 type DeleteOptions struct {
 	ClusterID string
 	RequestID string
-	// Data is "delete" to delete the buckets that our creates made.
+	// Data is record.DataDelete to delete the buckets that our creates made.
 	Data string
-	// Jobs is "cancel" to end running jobs.
+	// Jobs is record.JobsCancel to end running jobs.
 	Jobs string
 	// IfMatch is the revision that the federation must have; 0 demands none.
 	IfMatch int64
@@ -108,9 +108,9 @@ type ReplicasRequest struct {
 	// List is the path, in the request, of the list that Add or the To of Replace come from,
 	// for violations. It is empty when the list is the whole body.
 	List string
-	// Data is "delete" to delete the buckets that creates of removed members made.
+	// Data is record.DataDelete to delete the buckets that creates of removed members made.
 	Data string
-	// Jobs is "cancel" to end running jobs of removed members.
+	// Jobs is record.JobsCancel to end running jobs of removed members.
 	Jobs      string
 	RequestID string
 	IfMatch   int64

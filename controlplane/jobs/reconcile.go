@@ -281,7 +281,7 @@ func situationOfJob(v *view.View, j *record.Job, now time.Time) (jobSituation, i
 	}
 	d := v.Desired(p.ClusterID, p.ServiceName).Rec
 	sit.gone = d == nil || d.UID != p.UID || d.Tombstone()
-	sit.cancels = d != nil && d.UID == p.UID && d.Tombstone() && d.Jobs == jobsCancel
+	sit.cancels = d != nil && d.UID == p.UID && d.Tombstone() && d.Jobs == record.JobsCancel
 	n, ok := v.Nodes.Lookup(p.ClusterID)
 	if !ok {
 		return sit, 0
@@ -294,9 +294,6 @@ func situationOfJob(v *view.View, j *record.Job, now time.Time) (jobSituation, i
 	sit.report = report.Rec
 	return sit, report.Rev
 }
-
-// jobsCancel is the order to end running jobs in a tombstone.
-const jobsCancel = "cancel"
 
 // clusterLost says whether this instance has seen no session of a cluster for LostAfter, while its
 // mirror of etcd was healthy all the time.

@@ -90,7 +90,7 @@ func orphanSteps(v *view.View, cluster string) []orphanStep {
 			continue
 		}
 		if r.Acknowledged() {
-			if r.Observed.Operation != "delete" {
+			if r.Observed.Operation != record.OperationDelete {
 				// Nothing of ours was there: the service with our marks is a copy.
 				memory := *known.Rec
 				memory.Foreign = true

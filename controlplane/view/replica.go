@@ -77,7 +77,7 @@ func (r ReplicaState) Failure(fallback record.Reason) *record.Failure {
 		f.Reason = fallback
 	}
 	if f.Operation == "" {
-		f.Operation = "create"
+		f.Operation = record.OperationCreate
 	}
 	return f
 }
@@ -89,7 +89,7 @@ func (r ReplicaState) Rollback() *record.Rollback {
 		return &record.Rollback{State: record.RollbackPending, Message: "the cluster was removed; its tombstone waits for it"}
 	case r.Desired == nil:
 		return &record.Rollback{State: record.RollbackDeleted}
-	case r.Acknowledged() && r.Observed.Operation == "delete":
+	case r.Acknowledged() && r.Observed.Operation == record.OperationDelete:
 		return &record.Rollback{State: record.RollbackDeleted, Message: r.Observed.Message}
 	case r.Acknowledged():
 		return &record.Rollback{State: record.RollbackNotCreated, Message: "absence was read back"}

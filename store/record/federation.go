@@ -20,6 +20,13 @@ type Member struct {
 // Replica says whether the member is a service that is deployed.
 func (m Member) Replica() bool { return m.UID != "" }
 
+// Operations that both sides speak of. A syncer reports others, too.
+const (
+	OperationVote   = "vote"
+	OperationCreate = "create"
+	OperationDelete = "delete"
+)
+
 // Failure is why a replica could not be made.
 type Failure struct {
 	Reason    Reason `json:"reason"`

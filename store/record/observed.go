@@ -42,7 +42,8 @@ type Observed struct {
 	// VolumeFate goes with phase deleted; nil without a volume.
 	VolumeFate *VolumeFate `json:"volume_fate,omitempty"`
 	Reason     Reason      `json:"reason"`
-	// Operation and Status tell which call to OSCAR failed and what it answered.
+	// Operation and Status tell which call to OSCAR failed and what it answered. An acknowledged
+	// tombstone has OperationDelete when something of ours was deleted for it.
 	Operation          string `json:"operation,omitempty"`
 	Status             int    `json:"status,omitempty"`
 	Message            string `json:"message"`

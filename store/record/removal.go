@@ -13,5 +13,10 @@ type Removal struct {
 	StartedAt Time `json:"started_at"`
 }
 
-// KeepRelease is the word of Desired.Keep.
-const KeepRelease = "release"
+// KeepRelease is the word of Desired.Keep, DataDelete that of Desired.Data, and JobsCancel that of
+// Desired.Jobs.
+const (
+	KeepRelease = "release"
+	DataDelete  = "delete"
+	JobsCancel  = "cancel"
+)

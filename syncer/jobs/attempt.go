@@ -167,7 +167,7 @@ func (j *Jobs) forget(a *attempt) {
 func (j *Jobs) situationOf(s *clusterView, a *attempt) situation {
 	desired := s.of(a.service)
 	service := j.serviceOf(a.service)
-	if w := desired.desired; w != nil && w.Tombstone() && w.Jobs == cancelJobs {
+	if w := desired.desired; w != nil && w.Tombstone() && w.Jobs == record.JobsCancel {
 		service.cancelled[w.UID] = true
 	}
 	session, since := j.session.Lease.CreateRevision(), j.session.Started

@@ -128,7 +128,7 @@ func (c *Counts) took(name, uid string, began time.Time, running int, half bool,
 func (c *Counts) countOne(ctx context.Context, name string) (time.Duration, error) {
 	uid := c.wanted(name)
 	d := c.session.Desired(name)
-	if d == nil || d.UID != uid || !d.Tombstone() || d.Jobs == cancelJobs {
+	if d == nil || d.UID != uid || !d.Tombstone() || d.Jobs == record.JobsCancel {
 		c.drop(name, uid)
 		return 0, nil
 	}
@@ -156,6 +156,3 @@ func (c *Counts) countOne(ctx context.Context, name string) (time.Duration, erro
 	}
 	return 0, nil
 }
-
-// cancelJobs is the word of a tombstone that ends the jobs of its service.
-const cancelJobs = "cancel"

@@ -68,7 +68,7 @@ func (s *Services) fates(ctx context.Context, v *observation) []record.BucketFat
 	if v.observed != nil {
 		names = definition.Union(names, v.observed.Buckets)
 	}
-	ordered := v.desired.Data == dataDelete
+	ordered := v.desired.Data == record.DataDelete
 	var used map[string]bool
 	if ordered {
 		var err error

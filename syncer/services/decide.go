@@ -166,7 +166,7 @@ func (s *Services) acknowledge(ctx context.Context, v *observation, d decision) 
 	case v.desired.Keep == record.KeepRelease && v.local.whose == ours:
 		f.operation = "release"
 	case deleted:
-		f.operation = "delete"
+		f.operation = record.OperationDelete
 	}
 	if v.buckets == nil {
 		var err error

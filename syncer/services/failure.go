@@ -109,7 +109,7 @@ func (a act) operation() string {
 	case detach:
 		return "detach"
 	case erase, dropBuckets, dropVolume:
-		return "delete"
+		return record.OperationDelete
 	}
 	return strings.ReplaceAll(a.String(), " ", "_")
 }

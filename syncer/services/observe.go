@@ -206,7 +206,7 @@ func (s *Services) mirroredAs(v *observation) whose {
 
 // versionFor is that of OSCAR, not older than age, where it decides about a service; and when it was asked for.
 func (s *Services) versionFor(ctx context.Context, d *record.Desired, age time.Duration) (version string, asked time.Time) {
-	if d == nil || d.Intent != record.IntentApply || d.Drift != driftReport {
+	if d == nil || d.Intent != record.IntentApply || d.Drift != oscar.DriftReport {
 		return "", time.Time{}
 	}
 	info, asked, err := s.deps.Answers.Infos.Get(ctx, s.session.Now().Add(-age))

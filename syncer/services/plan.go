@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -109,7 +110,7 @@ func planMissing(s situation) decision {
 		vanished.reason = record.ReasonPaused
 		vanished.message += "; it is made again when the pause ends"
 		return vanished
-	case applied && s.desired.Drift == driftReport:
+	case applied && s.desired.Drift == oscar.DriftReport:
 		vanished.message += "; it is not made again, since federation.drift is report"
 		return vanished
 	}
@@ -156,7 +157,7 @@ func planPresent(s situation) decision {
 		return decision{act: report, phase: record.PhaseReady, reason: record.ReasonApplied}
 	case asAsked && (!applied || (s.updated || s.upgraded()) && len(s.local.missing) == 0):
 		return planAsAsked(s)
-	case applied && asAsked && s.desired.Drift == driftReport && !s.fresh:
+	case applied && asAsked && s.desired.Drift == oscar.DriftReport && !s.fresh:
 		return decision{act: reread} // with the version that OSCAR is of now
 	case applied:
 		return planDrift(s, whatChanged(s))
@@ -246,7 +247,7 @@ func repairBy(s situation, step act, what string) decision {
 	case s.stopped || s.desired.Paused:
 		drifted.reason, drifted.message = record.ReasonPaused, what+"; it is repaired when the pause ends"
 		return drifted
-	case s.desired.Drift == driftReport:
+	case s.desired.Drift == oscar.DriftReport:
 		drifted.message = what + "; it is not repaired, since federation.drift is report"
 		return drifted
 	case s.memory.repairs >= maxRepairs && (s.memory.unfixable == "" || s.memory.unfixable == s.local.hash):

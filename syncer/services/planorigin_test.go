@@ -3,6 +3,7 @@ package services
 import (
 	"testing"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -10,7 +11,7 @@ import (
 // is sent again, and then what OSCAR shows is what later looks are compared with.
 func TestPlanOfAServiceWhoseStorageMoves(t *testing.T) {
 	s := situation{
-		now: now, desired: &record.Desired{Intent: record.IntentApply, UID: "u", Generation: 2, Drift: driftReport}, revision: 7,
+		now: now, desired: &record.Desired{Intent: record.IntentApply, UID: "u", Generation: 2, Drift: oscar.DriftReport}, revision: 7,
 		observed: &record.Observed{UID: "u", Phase: record.PhaseReady, ObservedGeneration: 2, DesiredRevision: 7, ReadBack: "before"},
 		local:    local{whose: ours, generation: 2, hash: "before", differs: "storage_providers"}, moved: true,
 	}

@@ -33,7 +33,7 @@ func planGone(s situation, message string) decision {
 		return decision{act: look, after: min(wait, pollWrite)}
 	}
 	made := s.memory.bucketsMade || s.observed != nil && len(s.observed.BucketsMade) > 0
-	if s.desired.Data == dataDelete && made && !s.memory.bucketsDropped {
+	if s.desired.Data == record.DataDelete && made && !s.memory.bucketsDropped {
 		if s.stopped {
 			return decision{act: rest}
 		}
@@ -79,12 +79,12 @@ func planOurEnd(s situation) decision {
 		return decision{act: rest}
 	case s.desired.Keep == record.KeepRelease:
 		return planRelease(s)
-	case s.local.perishes != "" && s.desired.Data != dataDelete:
+	case s.local.perishes != "" && s.desired.Data != record.DataDelete:
 		return s.keepsPerishing()
-	case s.local.running > 0 && s.desired.Jobs != jobsCancel:
+	case s.local.running > 0 && s.desired.Jobs != record.JobsCancel:
 		return decision{act: report, phase: record.PhaseDeleting, reason: record.ReasonJobsRunning, after: pollJobs,
 			message: "jobs of the service are running, and its DELETE would end them; it goes when they have ended, or at once with ?jobs=cancel"}
-	case !s.local.counted && s.desired.Jobs != jobsCancel:
+	case !s.local.counted && s.desired.Jobs != record.JobsCancel:
 		return decision{act: count}
 	}
 	next := erase
@@ -128,7 +128,7 @@ func (s situation) volume() *record.Volume {
 // dropsVolume says that the volume is to be deleted after its service.
 func (s situation) dropsVolume() bool {
 	v := s.volume()
-	return s.desired.Data == dataDelete && s.desired.Keep == "" && v != nil && v.Deletable
+	return s.desired.Data == record.DataDelete && s.desired.Keep == "" && v != nil && v.Deletable
 }
 
 // keepsPerishing: the service was made without our policy, by an older syncer. Nothing

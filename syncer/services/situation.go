@@ -258,10 +258,3 @@ func (s situation) backOff(next act) (decision, bool) {
 func (s situation) unanswered() time.Duration {
 	return max(s.memory.postUntil.Sub(s.now), s.memory.deleteUntil.Sub(s.now), 0)
 }
-
-// Words of desired records that package record leaves to their users.
-const (
-	driftReport = "report"
-	dataDelete  = "delete"
-	jobsCancel  = "cancel"
-)

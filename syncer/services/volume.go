@@ -162,7 +162,7 @@ func (s *Services) volumeFate(v *observation) *record.VolumeFate {
 	}
 	fate := &record.VolumeFate{Volume: volume.Name, Fate: record.BucketKept}
 	switch {
-	case v.desired.Data != dataDelete:
+	case v.desired.Data != record.DataDelete:
 	case !volume.Deletable:
 		fate.Why = "it was not made by this creation, or its lifecycle_policy is retain"
 	case v.token.reason != "":
