@@ -89,7 +89,7 @@ func (p *fakeSyncer) event(job string, attempt int) string {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	body, err := p.identity.Open(e.Sealed, seal.Header{Purpose: record.PurposeEvent, Cluster: p.cluster, UID: job, Generation: int64(attempt)}, time.Now())
+	body, err := p.identity.Open(e.Sealed, seal.Header{Purpose: seal.PurposeEvent, Cluster: p.cluster, UID: job, Generation: int64(attempt)}, time.Now())
 	if err != nil {
 		p.t.Fatal(err)
 	}

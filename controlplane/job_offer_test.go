@@ -34,7 +34,7 @@ func (p *fakeSyncer) offers(service, job, name string, state record.OfferState, 
 	}
 	var event *record.Event
 	if state == record.OfferFrozen {
-		sealed, err := seal.Seal(seal.Header{Purpose: record.PurposeEvent, UID: job}, []byte(body), p.answered(job).Recipient)
+		sealed, err := seal.Seal(seal.Header{Purpose: seal.PurposeEvent, UID: job}, []byte(body), p.answered(job).Recipient)
 		if err != nil {
 			p.t.Fatal(err)
 		}
@@ -411,7 +411,7 @@ func TestOnlySomeOffersAreTakenAtOnceAfterARestore(t *testing.T) {
 			if _, err := c.store.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
 				for range 60 {
 					id := uuid.NewString()
-					sealed, err := seal.Seal(seal.Header{Purpose: record.PurposeEvent, UID: id}, []byte(secretEvent), meta.Recipient)
+					sealed, err := seal.Seal(seal.Header{Purpose: seal.PurposeEvent, UID: id}, []byte(secretEvent), meta.Recipient)
 					if err != nil {
 						return err
 					}

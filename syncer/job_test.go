@@ -42,7 +42,7 @@ func (r *rig) assign(all ...*work) {
 	for part := range slices.Chunk(all, 60) {
 		res, err := r.store.Update(r.t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
 			for _, w := range part {
-				h := seal.Header{Purpose: record.PurposeEvent, Cluster: clusterID, UID: w.job, Generation: int64(w.n)}
+				h := seal.Header{Purpose: seal.PurposeEvent, Cluster: clusterID, UID: w.job, Generation: int64(w.n)}
 				sealed, err := seal.Seal(h, []byte(w.event), r.identity.Recipient())
 				if err != nil {
 					return err
@@ -214,13 +214,13 @@ func TestAJobWithoutItsEventIsRefused(t *testing.T) {
 		p := r.jobReady("grayify")
 		lost, foreign, moved := newWork(p, "event"), newWork(p, "event"), newWork(p, "event")
 		r.put(record.AssignmentKey(clusterID, lost.job, lost.n), lost.assignment)
-		sealed, err := seal.Seal(seal.Header{Purpose: record.PurposeEvent, Cluster: clusterID, UID: foreign.job, Generation: 1}, []byte("e"), newIdentity(t).Recipient())
+		sealed, err := seal.Seal(seal.Header{Purpose: seal.PurposeEvent, Cluster: clusterID, UID: foreign.job, Generation: 1}, []byte("e"), newIdentity(t).Recipient())
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.put(record.AssignedEventKey(clusterID, foreign.job, foreign.n), record.Event{V: 1, Sealed: sealed})
 		r.put(record.AssignmentKey(clusterID, foreign.job, foreign.n), foreign.assignment)
-		other, err := seal.Seal(seal.Header{Purpose: record.PurposeEvent, Cluster: clusterID, UID: lost.job, Generation: 1}, []byte("e"), r.identity.Recipient())
+		other, err := seal.Seal(seal.Header{Purpose: seal.PurposeEvent, Cluster: clusterID, UID: lost.job, Generation: 1}, []byte("e"), r.identity.Recipient())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,9 +24,6 @@ type Relay interface {
 	Run(ctx context.Context, site relay.Site)
 }
 
-// purposeRelay is that of the envelope with the proof of a stream.
-const purposeRelay = "relay"
-
 // siteAge is how old a list of OSCAR's services may be by which the control plane is told of one.
 const siteAge = 5 * time.Second
 
@@ -53,7 +50,7 @@ func (s site) Cluster() (id, uid string) {
 // judges what is inside, by its own clock.
 func (s site) OpenProof(sealed string) (string, error) {
 	id, uid := s.Cluster()
-	proof, err := s.session.Identity.Open(sealed, seal.Header{Purpose: purposeRelay, Cluster: id, UID: uid}, s.session.Now())
+	proof, err := s.session.Identity.Open(sealed, seal.Header{Purpose: seal.PurposeRelay, Cluster: id, UID: uid}, s.session.Now())
 	return string(proof), err
 }
 

@@ -27,9 +27,6 @@ import (
 // to. So only a syncer that can read these secrets gets the stream. That holds for clusters
 // that joined with a token, for those that were given a certificate, and without users in etcd.
 
-// purposeRelay is that of the envelope around a proof.
-const purposeRelay = "relay"
-
 // relayProofLife is how long a proof can be used, and how far the clocks of two
 // instances may be apart.
 const relayProofLife = time.Minute
@@ -72,7 +69,7 @@ func (c *Controller) ChallengeStream(ctx context.Context, cluster, uid string, c
 	}
 	out.Expires = now.Add(relayProofLife)
 	// The envelope itself has no end: the cluster's clock may be another one than ours.
-	out.Sealed, err = seal.Seal(seal.Header{Purpose: purposeRelay, Cluster: cluster, UID: uid}, []byte(proof), recipient)
+	out.Sealed, err = seal.Seal(seal.Header{Purpose: seal.PurposeRelay, Cluster: cluster, UID: uid}, []byte(proof), recipient)
 	if err != nil {
 		return out, fmt.Errorf("seal a challenge: %w", err)
 	}

@@ -21,12 +21,6 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 )
 
-// Purposes of the envelopes that the control plane seals.
-const (
-	PurposeSpec       = "spec"
-	purposeDefinition = "submitted"
-)
-
 // Renderer turns one definition into the records of each cluster.
 type Renderer struct {
 	cp      *Controller
@@ -200,7 +194,7 @@ func (r *Renderer) replica(i int, m record.Member) (Made, error) {
 // its syncer reads parts. Its secrets are sealed to the cluster that gets it and to the control
 // plane.
 func (r *Renderer) fill(spec *record.Spec, i int, mark topology.Mark, what Rendered) (err error) {
-	h := seal.Header{Purpose: PurposeSpec, Cluster: what.At.ClusterID, UID: mark.UID, Generation: mark.Generation}
+	h := seal.Header{Purpose: seal.PurposeSpec, Cluster: what.At.ClusterID, UID: mark.UID, Generation: mark.Generation}
 	to := []seal.Recipient{r.cp.sealer.Own(), r.recipients[what.At.ClusterID]}
 	if !r.getsParts(what.At.ClusterID) {
 		if spec.Service, err = what.Public.MarshalJSON(); err != nil {

@@ -201,7 +201,7 @@ func (r *Renderer) history(h *record.History, raw []byte) error {
 // those that its replicas share or, when no envelope holds that, all in parts of their own.
 func (r *Renderer) secrets(patch []byte) (record.Secrets, error) {
 	out := record.Secrets{V: record.Version, Owner: r.fed.Owner, Generation: r.fed.Generation}
-	h := seal.Header{Purpose: purposeDefinition, UID: r.fed.UID, Generation: r.fed.Generation}
+	h := seal.Header{Purpose: seal.PurposeDefinition, UID: r.fed.UID, Generation: r.fed.Generation}
 	changes, key := json.RawMessage(patch), ""
 	if r.shared != nil && len(r.shared.sealed) > 0 {
 		differ, ok, err := oscar.MakePatch(r.shared.secrets, patch)
@@ -259,7 +259,7 @@ func submitted(ctx context.Context, get parts.Get, federation string, h *record.
 // openSecrets is the merge patch with the secrets of a generation. Those that its replicas share
 // are entered into known, which may be nil.
 func (c *Controller) openSecrets(ctx context.Context, f *record.Federation, sealed *record.Secrets, known *shared) ([]byte, error) {
-	h := seal.Header{Purpose: purposeDefinition, UID: f.UID, Generation: f.Generation}
+	h := seal.Header{Purpose: seal.PurposeDefinition, UID: f.UID, Generation: f.Generation}
 	if len(sealed.Parts) == 0 {
 		return c.identity.Open(sealed.Sealed, h, c.cfg.Now())
 	}
@@ -284,7 +284,7 @@ func (c *Controller) openSecrets(ctx context.Context, f *record.Federation, seal
 
 // OpenSpec is what a replica's OSCAR is sent, without secrets, and the merge patch with these.
 func (c *Controller) OpenSpec(ctx context.Context, cluster string, d *record.Desired, spec *record.Spec) (service, patch []byte, err error) {
-	h := seal.Header{Purpose: PurposeSpec, Cluster: cluster, UID: d.UID, Generation: d.Generation}
+	h := seal.Header{Purpose: seal.PurposeSpec, Cluster: cluster, UID: d.UID, Generation: d.Generation}
 	if len(spec.Parts) == 0 {
 		patch, err = c.identity.Open(spec.Sealed, h, c.cfg.Now())
 		return spec.Service, patch, err

@@ -58,7 +58,7 @@ func (c *Controller) wholeSpec(ctx context.Context, r view.ReplicaState, to seal
 		return record.Spec{}, err
 	}
 	spec.Service, spec.Parts, spec.Changes = service, nil, nil
-	h := seal.Header{Purpose: PurposeSpec, Cluster: r.At.ClusterID, UID: r.Desired.UID, Generation: r.Desired.Generation}
+	h := seal.Header{Purpose: seal.PurposeSpec, Cluster: r.At.ClusterID, UID: r.Desired.UID, Generation: r.Desired.Generation}
 	spec.Sealed, err = c.sealer.Seal(h, patch, c.sealer.Own(), to)
 	return *spec, err
 }

@@ -149,7 +149,7 @@ func (c *Controller) submission(caller identity.Caller, req Request, p view.Memb
 		Cluster: m.ClusterID, Service: m.ServiceName, RequestID: req.RequestID, Size: len(req.Event), BucketEvent: oscar.BucketEvent(req.Event),
 		State: record.JobQueued, By: caller.Subject, AcceptedAt: now, ChangedAt: now,
 	}
-	sealed, err := c.sealer.Seal(seal.Header{Purpose: record.PurposeEvent, UID: job.Job}, req.Event, c.sealer.Own())
+	sealed, err := c.sealer.Seal(seal.Header{Purpose: seal.PurposeEvent, UID: job.Job}, req.Event, c.sealer.Own())
 	if err != nil {
 		return nil, err
 	}

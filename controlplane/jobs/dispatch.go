@@ -206,7 +206,7 @@ func (c *Controller) openAt(v store.View, key, job string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.cfg.Identity.Open(e.Sealed, seal.Header{Purpose: record.PurposeEvent, UID: job}, c.cfg.Now())
+	return c.cfg.Identity.Open(e.Sealed, seal.Header{Purpose: seal.PurposeEvent, UID: job}, c.cfg.Now())
 }
 
 func lostEvent(p *assignStep, now time.Time) *jobStep {
@@ -230,7 +230,7 @@ func (c *Controller) complete(p *assignStep, body []byte) error {
 		return nil
 	}
 	event, err := c.sealer.Seal(seal.Header{
-		Purpose: record.PurposeEvent, Cluster: j.Place.ClusterID, UID: j.Job, Generation: int64(j.Attempt),
+		Purpose: seal.PurposeEvent, Cluster: j.Place.ClusterID, UID: j.Job, Generation: int64(j.Attempt),
 	}, body, p.recipient)
 	if err != nil {
 		return err

@@ -267,7 +267,7 @@ func (c *Controller) completeTake(v store.View, p *jobStep) {
 	}
 	var sealed string
 	if err == nil {
-		sealed, err = c.sealer.Seal(seal.Header{Purpose: record.PurposeEvent, UID: p.id()}, body, c.sealer.Own())
+		sealed, err = c.sealer.Seal(seal.Header{Purpose: seal.PurposeEvent, UID: p.id()}, body, c.sealer.Own())
 	}
 	if err != nil {
 		c.cfg.Logger.Warn("the event of an offered Job cannot be taken", "job", p.id(), "error", err)
@@ -291,7 +291,7 @@ func (c *Controller) completeBack(v store.View, p *jobStep) bool {
 	body, err := c.openAt(v, record.EventKey(j.Job), j.Job)
 	var sealed string
 	if err == nil {
-		sealed, err = c.sealer.Seal(seal.Header{Purpose: record.PurposeEvent, Cluster: j.Place.ClusterID, UID: j.Job, Generation: int64(j.Attempt)}, body, p.reseal)
+		sealed, err = c.sealer.Seal(seal.Header{Purpose: seal.PurposeEvent, Cluster: j.Place.ClusterID, UID: j.Job, Generation: int64(j.Attempt)}, body, p.reseal)
 	}
 	if err != nil {
 		c.cfg.Logger.Error("a job cannot be given back", "job", j.Job, "error", err)

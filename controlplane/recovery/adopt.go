@@ -24,8 +24,6 @@ import (
 // as a question (record.Ask) to the cluster's syncer, and stays until it is carried out: any
 // instance takes over the answer, and deletes a question with nothing left to do.
 
-const purposeShown = "shown"
-
 // ask writes the question.
 func (c *Controller) ask(ctx context.Context, req ResolveRequest, d *difference) error {
 	res, err := c.store.Update(ctx, store.Update{Build: func(_ store.View, tx *store.Txn) error {
@@ -96,7 +94,7 @@ func (c *Controller) takeOver(ctx context.Context, a answered) error {
 	if a.shown.Error != "" {
 		return &fault.Error{Code: fault.CodeFailedPrecondition, Message: a.shown.Error}
 	}
-	plain, err := c.identity.Open(a.shown.Sealed, seal.Header{Purpose: purposeShown, Cluster: a.cluster, UID: a.ask.Rec.UID, Generation: a.shown.Generation}, c.cfg.Now())
+	plain, err := c.identity.Open(a.shown.Sealed, seal.Header{Purpose: seal.PurposeShown, Cluster: a.cluster, UID: a.ask.Rec.UID, Generation: a.shown.Generation}, c.cfg.Now())
 	if err != nil {
 		return &fault.Error{Code: fault.CodeFailedPrecondition, Message: err.Error()}
 	}

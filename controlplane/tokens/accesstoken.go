@@ -23,9 +23,6 @@ import (
 // record of its own that is written before the transaction that needs it. It is useful until it
 // expires.
 
-// purposeAccess is the purpose of the envelope around an access token.
-const purposeAccess = "access_token"
-
 // Margin is how long a token must remain valid after the votes, so that its service can be
 // made.
 const Margin = 15 * time.Second
@@ -82,7 +79,7 @@ func (c *Controller) SealAccess(b *AccessToken, f *record.Federation, clusters [
 		}
 		g.Go(func() error {
 			sealed, err := c.sealer.Seal(seal.Header{
-				Purpose: purposeAccess, Cluster: id, UID: f.UID, Generation: f.Generation, Expires: b.expires,
+				Purpose: seal.PurposeAccessToken, Cluster: id, UID: f.UID, Generation: f.Generation, Expires: b.expires,
 			}, []byte(b.token), recipients[i])
 			out[i] = gate.Staged{Key: record.TokensKey(id, f.UID), Rec: record.Tokens{
 				V: record.Version, Generation: f.Generation, Expires: record.At(b.expires), LifeS: life, Access: sealed,

@@ -65,7 +65,7 @@ func (c *Controller) NewHold(fed *record.Federation, holder, recipient, requestI
 		Issuer: t.issuer, ClientID: t.client, GivenAt: record.At(now), Mark: c.markOf(t.Token),
 	}
 	sealed, err := seal.Seal(seal.Header{
-		Purpose: purposeRefreshToken, Cluster: holder, UID: fed.UID, Generation: h.Serial,
+		Purpose: seal.PurposeRefreshToken, Cluster: holder, UID: fed.UID, Generation: h.Serial,
 	}, []byte(t.Token), recipient)
 	if err != nil {
 		return nil, fmt.Errorf("seal the refresh token: %w", err)
@@ -81,6 +81,3 @@ func (c *Controller) markOf(token string) string {
 	mac.Write([]byte(token))
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
-
-// purposeRefreshToken is the purpose of the envelope around a refresh token.
-const purposeRefreshToken = "refresh_token"

@@ -268,16 +268,13 @@ const (
 )
 
 // Event is the body of a job in an age envelope (base64): at events/<job> to the
-// control plane (purpose PurposeEvent, uid the job, generation 0), at
+// control plane (purpose seal.PurposeEvent, uid the job, generation 0), at
 // desired/events/<job>.<attempt> to the cluster (cluster, uid the job, generation the
 // attempt), at observed/events/<job> to the control plane by the syncer that offers it.
 type Event struct {
 	V      int    `json:"v"`
 	Sealed string `json:"sealed"`
 }
-
-// PurposeEvent is the purpose in the envelopes of events.
-const PurposeEvent = "job_event"
 
 // Decision is what an assignment was decided on, and how: the snapshot and the
 // choice of package delegation.

@@ -42,7 +42,7 @@ var (
 
 // Header says what an envelope is for. It is encrypted with the payload.
 type Header struct {
-	// Purpose names the use, such as service_secrets.
+	// Purpose names the use, such as PurposeSpec.
 	Purpose string `json:"purpose"`
 	// Cluster is where it is used, and UID the life of the replica or federation
 	// that it belongs to.

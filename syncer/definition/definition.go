@@ -15,10 +15,6 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
-// purposeSpec is the purpose of the envelope in a spec: a merge patch with the
-// service token and the secrets.
-const purposeSpec = "spec"
-
 // annotationBuckets lists the buckets that this life's writes made. It goes out
 // with the write that makes them, so that a syncer which dies before its report
 // leaves the knowledge on the service itself.
@@ -53,7 +49,7 @@ var ErrSpec = errors.New("spec is not usable")
 // join is the public part of a spec, and the merge patch with the secrets that are sealed to us. set
 // is nil for a spec without parts.
 func join(id *seal.Identity, cluster string, d *record.Desired, spec *record.Spec, set *parts.Set, now time.Time) (service, secrets []byte, err error) {
-	h := seal.Header{Purpose: purposeSpec, Cluster: cluster, UID: d.UID, Generation: d.Generation}
+	h := seal.Header{Purpose: seal.PurposeSpec, Cluster: cluster, UID: d.UID, Generation: d.Generation}
 	if set == nil {
 		if spec.Sealed != "" {
 			secrets, err = id.Open(spec.Sealed, h, now)

@@ -143,7 +143,7 @@ func newDefinition(t *testing.T, service, patch string) (*Definition, *record.De
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealed, err := seal.Seal(seal.Header{Purpose: purposeSpec, Cluster: "c", UID: uid, Generation: 2}, []byte(patch), id.Recipient())
+	sealed, err := seal.Seal(seal.Header{Purpose: seal.PurposeSpec, Cluster: "c", UID: uid, Generation: 2}, []byte(patch), id.Recipient())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func TestDefinitionOfAnotherIsRefused(t *testing.T) {
 		}
 		return &record.Spec{Service: json.RawMessage(`{"name":"s"}`), Sealed: sealed}
 	}
-	ours := seal.Header{Purpose: purposeSpec, Cluster: "c", UID: uid, Generation: 2}
+	ours := seal.Header{Purpose: seal.PurposeSpec, Cluster: "c", UID: uid, Generation: 2}
 	other := func(change func(*seal.Header)) seal.Header { h := ours; change(&h); return h }
 	for name, spec := range map[string]*record.Spec{
 		"cluster":    sealTo(other(func(h *seal.Header) { h.Cluster = "d" }), `{"token":"secret-token"}`),

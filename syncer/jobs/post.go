@@ -108,7 +108,7 @@ func (j *Jobs) read(ctx context.Context, a *attempt, assignment record.Assignmen
 	if err != nil {
 		return nil, lostEvent("the record of its event cannot be read")
 	}
-	want := seal.Header{Purpose: record.PurposeEvent, Cluster: j.session.ID, UID: a.job, Generation: int64(a.number)}
+	want := seal.Header{Purpose: seal.PurposeEvent, Cluster: j.session.ID, UID: a.job, Generation: int64(a.number)}
 	body, err := j.session.Identity.Open(event.Sealed, want, j.session.Now())
 	if err != nil {
 		j.session.Log.Error("event cannot be opened", "job", a.job, "attempt", a.number, "error", err)

@@ -197,7 +197,7 @@ func (o *Offers) report(ctx context.Context, v *offeredJob, d decision) error {
 	}
 	var event *record.Event
 	if d.state == record.OfferFrozen && v.recipient != "" {
-		sealed, err := seal.Seal(seal.Header{Purpose: record.PurposeEvent, UID: v.id}, []byte(v.job.Event), v.recipient)
+		sealed, err := seal.Seal(seal.Header{Purpose: seal.PurposeEvent, UID: v.id}, []byte(v.job.Event), v.recipient)
 		if err != nil {
 			return fmt.Errorf("event of Job %s: %w", v.key, err)
 		}

@@ -52,9 +52,6 @@ type NoTokenError struct {
 // Error implements error.
 func (e *NoTokenError) Error() string { return string(e.Reason) + ": " + e.Message }
 
-// purposeAccess is the purpose of the envelope around a delivered access token.
-const purposeAccess = "access_token"
-
 // TokenSlack is how long a token must still be good: clocks differ, and the request
 // has to get there.
 const TokenSlack = 10 * time.Second
@@ -87,7 +84,7 @@ func (t *Tokens) delivered(d *record.Desired, now time.Time) (AccessToken, error
 		return AccessToken{}, NeedsToken(fmt.Sprintf("the owner's access token expired at %s", rec.Expires.UTC().Format(time.RFC3339)))
 	}
 	// Any generation will do: the owner of a federation never changes.
-	plain, err := t.session.Identity.Open(rec.Access, seal.Header{Purpose: purposeAccess, Cluster: t.session.ID, UID: d.Federation}, heldAgainst.Add(TokenSlack))
+	plain, err := t.session.Identity.Open(rec.Access, seal.Header{Purpose: seal.PurposeAccessToken, Cluster: t.session.ID, UID: d.Federation}, heldAgainst.Add(TokenSlack))
 	if err != nil {
 		t.session.Log.Error("an access token cannot be opened", "federation", d.Federation, "error", err)
 		return AccessToken{}, NeedsToken("the access token that was delivered cannot be opened by this syncer")

@@ -27,12 +27,6 @@ const (
 	renewedSlack = 24 * time.Hour
 )
 
-// Purposes of the envelopes around tokens.
-const (
-	purposeRefreshToken = "refresh_token"
-	purposeGranted      = "granted_token"
-)
-
 // granted is what the envelope of a Grant holds. The nonce binds it to one want: an
 // older grant is no answer.
 type granted struct {
@@ -164,7 +158,7 @@ func (t *Tokens) takeToken(ctx context.Context, h *heldToken) error {
 		return t.findToken(ctx, h)
 	}
 	plain, err := t.session.Identity.Open(h.order.Refresh, seal.Header{
-		Purpose: purposeRefreshToken, Cluster: t.session.ID, UID: h.federation, Generation: h.order.Serial,
+		Purpose: seal.PurposeRefreshToken, Cluster: t.session.ID, UID: h.federation, Generation: h.order.Serial,
 	}, t.session.Now())
 	if err != nil {
 		t.session.Log.Error("a refresh token cannot be opened", "federation", h.federation, "error", err)
@@ -313,7 +307,7 @@ func (t *Tokens) grant(ctx context.Context, h *heldToken, some []asking, access 
 		}
 		grants[i] = record.Grant{V: record.Version, Nonce: one.ask.Nonce, GrantedAt: record.At(t.session.Now())}
 		sealed, err := seal.Seal(seal.Header{
-			Purpose: purposeGranted, Cluster: one.member, UID: h.federation, Generation: h.order.Serial, Expires: expires.Time,
+			Purpose: seal.PurposeGrantedToken, Cluster: one.member, UID: h.federation, Generation: h.order.Serial, Expires: expires.Time,
 		}, body, one.ask.Recipient)
 		if err != nil {
 			t.session.Log.Error("an access token cannot be sealed to a member", "member", one.member, "error", err)

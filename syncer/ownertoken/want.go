@@ -188,7 +188,7 @@ func (t *Tokens) open(federation string, grant *record.Grant, revision int64) ne
 	if !now.Before(expires) {
 		return need{access: "expired", expires: expires}
 	}
-	plain, err := t.session.Identity.Open(grant.Access, seal.Header{Purpose: purposeGranted, Cluster: t.session.ID, UID: federation}, heldAgainst)
+	plain, err := t.session.Identity.Open(grant.Access, seal.Header{Purpose: seal.PurposeGrantedToken, Cluster: t.session.ID, UID: federation}, heldAgainst)
 	if err != nil {
 		t.session.Log.Error("a granted token cannot be opened", "federation", federation, "error", err)
 		return unusable

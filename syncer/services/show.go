@@ -15,9 +15,6 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
-// purposeShown is the purpose of the envelope around a service that was asked for.
-const purposeShown = "shown"
-
 // show answers a question for a service, once. It changes nothing at OSCAR.
 func (s *Services) show(ctx context.Context, name string) error {
 	view := s.session.Mirror.Snapshot()
@@ -85,7 +82,7 @@ func (s *Services) read(ctx context.Context, name string, ask *record.Ask, answe
 		return err
 	}
 	answer.Sealed, err = seal.Seal(seal.Header{
-		Purpose: purposeShown, Cluster: s.session.ID, UID: ask.UID, Generation: answer.Generation,
+		Purpose: seal.PurposeShown, Cluster: s.session.ID, UID: ask.UID, Generation: answer.Generation,
 	}, body, ask.Recipient)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNotShown, err)

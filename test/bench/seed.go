@@ -117,7 +117,7 @@ func (s *seeder) job(i int) ([]clientv3.Op, error) {
 		return nil, err
 	}
 	// The body has the size of the template's event, so that the record tells the truth.
-	sealed, err := s.sealer.Seal(seal.Header{Purpose: record.PurposeEvent, UID: j.Job}, bytes.Repeat([]byte("e"), j.Size), s.sealer.Own())
+	sealed, err := s.sealer.Seal(seal.Header{Purpose: seal.PurposeEvent, UID: j.Job}, bytes.Repeat([]byte("e"), j.Size), s.sealer.Own())
 	if err != nil {
 		return nil, err
 	}

@@ -215,7 +215,7 @@ func (h *history) checkFrozen(id string) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	event, err := h.plane.Open(e.Sealed, seal.Header{Purpose: record.PurposeEvent, UID: id}, time.Now())
+	event, err := h.plane.Open(e.Sealed, seal.Header{Purpose: seal.PurposeEvent, UID: id}, time.Now())
 	if err != nil || string(event) != h.event {
 		h.t.Errorf("the event is %q, %v", event, err)
 	}
