@@ -60,9 +60,6 @@ type Config struct {
 	SharedMinIO bool
 	// Identity opens what is sealed to this cluster.
 	Identity *seal.Identity
-	// Tokens is asked for an owner's access token when none that is good was
-	// delivered; default: the holder of his refresh token.
-	Tokens ownertoken.Source
 	// HolderTimeout is how long the holder's answer is waited for before the lack of a
 	// token is reported; default 15 s.
 	HolderTimeout time.Duration

@@ -333,13 +333,13 @@ func TestTheOwnersTokenHasExpired(t *testing.T) {
 		a.await(a.p, record.PhaseReady, readable)
 		stop()
 		a.deliver(a.issuer.Token(alice, nil), time.Now().Add(-time.Second))
-		source := &tokens{}
-		a.start(a.lends, func(c *syncer.Config) { c.Tokens = source })
+		holder := a.startHolder()
+		a.start(a.lends)
 		o := a.await(a.p, record.PhaseReady, func(o *record.Observed) bool { return !readable(o) })
 		if o.Inputs.Reason != record.ReasonTokenHolderAway || !strings.Contains(o.Inputs.Message, "nobody holds it") {
 			t.Errorf("report %+v", o.Inputs)
 		}
-		source.give(a.issuer.Token(alice, nil))
+		holder.give(a.issuer.Token(alice, nil), inAnHour())
 		a.await(a.p, record.PhaseReady, readable)
 	})
 }

@@ -3,7 +3,6 @@ package syncer_test
 import (
 	"context"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -11,45 +10,22 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
-	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 	"github.com/oscarfed/oscarfed/test/await"
 )
-
-// tokens is a source that has none until it is given one.
-type tokens struct {
-	mu    sync.Mutex
-	value string
-}
-
-func (s *tokens) give(value string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.value = value
-}
-
-func (s *tokens) AccessToken(context.Context, ownertoken.For) (ownertoken.AccessToken, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.value == "" {
-		return ownertoken.AccessToken{}, &ownertoken.NoTokenError{Reason: record.ReasonTokenHolderAway, Message: "nobody holds it"}
-	}
-	return ownertoken.AccessToken{Value: manager.Bearer(s.value), Expires: inAnHour()}, nil
-}
 
 // A job whose event is MinIO's goes with the service's token; any other one with an access
 // token of the owner, by which OSCAR may ask for keys while it is posted and no longer.
 func TestWhatOSCARIsShownWithAJob(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
 		a := newAbroad(t, func(c *oscarsim.Config) { c.Workload = quick })
-		source := &tokens{}
-		source.give(a.issuer.Token(alice, nil))
+		holder, owners := a.startHolder(), a.issuer.Token(alice, nil)
+		holder.give(owners, time.Now().Add(10*time.Minute))
 		type post struct {
 			token  string
 			status int
 		}
 		posts := make(chan post, 10)
 		a.start(a.lends, func(c *syncer.Config) {
-			c.Tokens = source
 			c.OSCAR = &poster{OSCAR: c.OSCAR, submit: func(_ context.Context, job manager.Submission, _ time.Duration) error {
 				status, _ := a.keys(string(job.Token))
 				posts <- post{string(job.Token), status}
@@ -70,12 +46,13 @@ func TestWhatOSCARIsShownWithAJob(t *testing.T) {
 		other := newWork(a.p, "hello")
 		a.assign(other)
 		a.awaitJob(other, record.JobSubmitted, record.JobVanished)
-		if got := <-posts; got.token != source.value || got.status != 200 {
-			t.Errorf("another event: %d, with the owner's token: %v", got.status, got.token == source.value)
+		if got := <-posts; got.token != owners || got.status != 200 {
+			t.Errorf("another event: %d, with the owner's token: %v", got.status, got.token == owners)
 		}
-		a.eventually("the token opens nothing any more", func() bool { status, _ := a.keys(source.value); return status == 401 })
+		a.eventually("the token opens nothing any more", func() bool { status, _ := a.keys(owners); return status == 401 })
 
-		source.give("")
+		holder.give("", time.Time{})
+		<-time.After(10 * time.Minute) // it has expired
 		none := newWork(a.p, "hello")
 		a.assign(none)
 		if got := a.awaitJob(none, record.JobRefused); got.Reason != record.JobNeedsUserToken || !strings.Contains(got.Message, "nobody holds it") || got.PostedAt != nil {

@@ -62,7 +62,7 @@ func (s *Syncer) newRun(ctx context.Context, now *session.Session) *sessionRun {
 		now.Log.Info("the cluster can be worked on again")
 		now.Compare.Ring()
 	})
-	r.tokens = ownertoken.New(now, s.tokens, cfg.Tokens, cfg.HolderTimeout, func(view *store.MirrorView, federation string) {
+	r.tokens = ownertoken.New(now, s.tokens, cfg.HolderTimeout, func(view *store.MirrorView, federation string) {
 		r.services.TokenArrived(view, federation)
 	})
 	r.origins = originstorage.NewWatch(ctx, now, s.origins, cfg.OriginLook, func(service string) bool { return r.jobs.Unfinished(service) > 0 })
@@ -73,7 +73,7 @@ func (s *Syncer) newRun(ctx context.Context, now *session.Session) *sessionRun {
 		Keys: s.origins, Origins: r.origins, Events: &s.events, Metrics: s.jobMetrics, Process: &s.jobs,
 	})
 	r.services = services.New(now, s.services, cfg.services(), services.Deps{
-		OSCAR: cfg.OSCAR, Kube: cfg.Kube, Answers: r.answers, Definitions: s.definitions, Tokens: r.tokens, OwnersAsked: cfg.Tokens != nil,
+		OSCAR: cfg.OSCAR, Kube: cfg.Kube, Answers: r.answers, Definitions: s.definitions, Tokens: r.tokens,
 		Origins: r.origins, Jobs: r.jobs, Counts: r.counts,
 	})
 	r.offers = offers.New(now, offers.Config{Keep: cfg.KeepJobs, After: cfg.RescheduleAfter}, cfg.Kube, s.offerMetrics)

@@ -18,7 +18,6 @@ import (
 	"github.com/oscarfed/oscarfed/store/storetest/virtual"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
-	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/issuer"
 	"github.com/oscarfed/oscarfed/test/world"
@@ -295,12 +294,10 @@ func TestAVanishedServiceWhoseOwnersTokenHasExpired(t *testing.T) {
 				var later atomic.Int64
 				r.start(func(c *syncer.Config) {
 					c.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
-					if refreshed {
-						c.Tokens = source(func(ownertoken.For) (ownertoken.AccessToken, error) {
-							return ownertoken.AccessToken{Value: manager.Bearer(i.Token(alice, nil)), Expires: time.Now().Add(3 * time.Hour)}, nil
-						})
-					}
 				})
+				if refreshed {
+					r.startHolder().give(i.Token(alice, nil), time.Now().Add(5*time.Hour))
+				}
 				r.want(p, record.IntentApply)
 				r.await(p, record.PhaseReady)
 				later.Store(int64(2 * time.Hour))
@@ -354,41 +351,4 @@ func TestThePostOfAUserIsRefused(t *testing.T) {
 			})
 		})
 	}
-}
-
-// source is a token source of a test.
-type source func(ownertoken.For) (ownertoken.AccessToken, error)
-
-func (s source) AccessToken(_ context.Context, of ownertoken.For) (ownertoken.AccessToken, error) {
-	return s(of)
-}
-
-// What was delivered goes first; then the token source is asked, which may answer
-// later.
-func TestATokenSourceIsAsked(t *testing.T) {
-	await.InVirtualTime(t, func(t *testing.T) {
-		r, p, i := newUser(t)
-		var answers = make(chan error, 2)
-		answers <- &ownertoken.NoTokenError{Reason: record.ReasonTokenHolderAway, Message: "asked", Pending: true}
-		r.start(func(c *syncer.Config) {
-			c.Tokens = source(func(of ownertoken.For) (ownertoken.AccessToken, error) {
-				if of != (ownertoken.For{Federation: "fed", UID: p.uid, Owner: alice}) {
-					t.Errorf("asked for %+v", of)
-				}
-				select {
-				case err := <-answers:
-					return ownertoken.AccessToken{}, err
-				default:
-					return ownertoken.AccessToken{Value: manager.Bearer(i.Token(alice, nil)), Expires: inAnHour()}, nil
-				}
-			})
-		})
-		r.want(p, record.IntentPrepare)
-		r.await(p, record.PhasePrepared)
-		r.want(p, record.IntentApply)
-		r.await(p, record.PhaseReady)
-		if len(answers) != 0 {
-			t.Error("the source was not asked while its answer was on its way")
-		}
-	})
 }

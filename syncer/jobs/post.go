@@ -126,15 +126,15 @@ func (j *Jobs) read(ctx context.Context, a *attempt, assignment record.Assignmen
 		secrets: append([]string{def.Service.Token}, def.Secrets...),
 	}
 	if originstorage.ByOwner(def.Storage, desired, body) {
-		err = j.asOwner(ctx, desired, opened)
+		err = j.asOwner(desired, opened)
 	}
 	return opened, err
 }
 
 // asOwner has a job posted with an access token of its service's owner. One that is on its
 // way is waited for.
-func (j *Jobs) asOwner(ctx context.Context, desired *record.Desired, opened *openedJob) error {
-	token, err := j.deps.Tokens.Access(ctx, desired, j.session.Now())
+func (j *Jobs) asOwner(desired *record.Desired, opened *openedJob) error {
+	token, err := j.deps.Tokens.Access(desired, j.session.Now())
 	none, ok := errors.AsType[*ownertoken.NoTokenError](err)
 	switch {
 	case ok && !none.Pending:

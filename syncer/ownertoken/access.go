@@ -1,7 +1,6 @@
 package ownertoken
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"time"
@@ -17,23 +16,6 @@ import (
 // vote that asks OSCAR whether it would take it. Where a worker uses the storage of its
 // origin, it also gets the owner's keys there, and posts the jobs whose events name no
 // user.
-
-// Source finds the access token of an owner, where the one that was delivered
-// with his last request is not good any more. It answers at once: what it has to ask
-// others for, it asks beside, and answers a *NoTokenError that is Pending meanwhile.
-type Source interface {
-	// AccessToken is for the POST of one replica. An error that is no *NoTokenError
-	// says nothing about the token; it is asked again.
-	AccessToken(ctx context.Context, of For) (AccessToken, error)
-}
-
-// For is the replica that a token is needed for.
-type For struct {
-	// Federation and UID are those of the federation and of the replica.
-	Federation, UID string
-	// Owner is the subject whose token it must be.
-	Owner string
-}
 
 // AccessToken is an access token of an owner.
 type AccessToken struct {
@@ -57,13 +39,10 @@ func (e *NoTokenError) Error() string { return string(e.Reason) + ": " + e.Messa
 const TokenSlack = 10 * time.Second
 
 // Access finds an access token of a service's owner. It answers at once.
-func (t *Tokens) Access(ctx context.Context, d *record.Desired, now time.Time) (AccessToken, error) {
+func (t *Tokens) Access(d *record.Desired, now time.Time) (AccessToken, error) {
 	token, err := t.delivered(d, now)
-	switch {
-	case err == nil:
+	if err == nil {
 		return token, nil
-	case t.source != nil:
-		return t.source.AccessToken(ctx, For{Federation: d.Federation, UID: d.UID, Owner: d.Owner})
 	}
 	return t.fromHolder(d, err)
 }

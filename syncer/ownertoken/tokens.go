@@ -19,9 +19,7 @@ import (
 type Tokens struct {
 	session *session.Session
 	keeper  *token.Keeper
-	// source is asked when no token that is good was delivered; nil for the holder of
-	// the refresh token. Its answer may take holderTimeout.
-	source        Source
+	// holderTimeout is how long the answer of the holder of a refresh token may take.
 	holderTimeout time.Duration
 	// queue has the federations whose tokens are to be reconciled, and needs those that
 	// lack one here.
@@ -35,8 +33,8 @@ type Tokens struct {
 }
 
 // New starts nothing.
-func New(now *session.Session, process *Process, source Source, holderTimeout time.Duration, onNews func(*store.MirrorView, string)) *Tokens {
-	t := &Tokens{session: now, keeper: process.keeper, source: source, holderTimeout: holderTimeout, needs: newNeeds(now.Now), news: &bell{}, onNews: onNews}
+func New(now *session.Session, process *Process, holderTimeout time.Duration, onNews func(*store.MirrorView, string)) *Tokens {
+	t := &Tokens{session: now, keeper: process.keeper, holderTimeout: holderTimeout, needs: newNeeds(now.Now), news: &bell{}, onNews: onNews}
 	t.queue = worker.New(worker.Config[string]{
 		Handle: t.reconcile, Goroutines: workers, MinBackoff: 100 * time.Millisecond, MaxBackoff: 30 * time.Second,
 		Stale: []error{session.ErrStale},
@@ -72,7 +70,7 @@ const tokenPoll = time.Second
 func (t *Tokens) await(ctx context.Context, d *record.Desired) (AccessToken, error) {
 	for {
 		came := t.news.next()
-		token, err := t.Access(ctx, d, t.session.Now())
+		token, err := t.Access(d, t.session.Now())
 		none, ok := errors.AsType[*NoTokenError](err)
 		if !ok || !none.Pending {
 			return token, err

@@ -90,7 +90,7 @@ func (s *Services) observe(ctx context.Context, name string) (*observation, erro
 	if standing, ok := s.deps.Answers.Buckets.Since(oldest); ok {
 		v.lookForBuckets(standing)
 	}
-	return v, s.findToken(ctx, v)
+	return v, s.findToken(v)
 }
 
 // recall makes a situation from the mirror alone.
@@ -159,7 +159,7 @@ func (s *Services) examine(ctx context.Context, name string) (*observation, erro
 	if err := s.observeRunState(ctx, v); err != nil {
 		return v, err
 	}
-	if err := s.findToken(ctx, v); err != nil {
+	if err := s.findToken(v); err != nil {
 		return v, err
 	}
 	v.lookForBuckets(v.buckets)

@@ -71,9 +71,6 @@ type Deps struct {
 	Answers     *answers.Answers
 	Definitions *definition.Cache
 	Tokens      *ownertoken.Tokens
-	// OwnersAsked says that a source of access tokens is asked at each write, so that the
-	// end of one that was delivered does not matter.
-	OwnersAsked bool
 	Origins     *originstorage.Watch
 	// Jobs and Counts say whether jobs of a service run.
 	Jobs   *jobs.Jobs

@@ -1,7 +1,6 @@
 package services
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -21,13 +20,13 @@ type ownerToken struct {
 }
 
 // findToken fills in the token of a service whose next write is sent with it.
-func (s *Services) findToken(ctx context.Context, v *observation) error {
+func (s *Services) findToken(v *observation) error {
 	d := v.desired
 	if needed, err := v.needsOwner(); err != nil || !needed {
 		return err
 	}
 	v.token.needed = true
-	token, err := s.deps.Tokens.Access(ctx, d, v.now)
+	token, err := s.deps.Tokens.Access(d, v.now)
 	if none, ok := errors.AsType[*ownertoken.NoTokenError](err); ok {
 		v.token.reason, v.token.message, v.token.pending = none.Reason, none.Message, none.Pending
 		return nil
@@ -37,9 +36,9 @@ func (s *Services) findToken(ctx context.Context, v *observation) error {
 }
 
 // tooLong says whether a token that was delivered will have expired when the writes
-// before its service's are done, and there is no other source of one.
+// before its service's are done.
 func (s *Services) tooLong(v *observation, delay time.Duration) bool {
-	return v.as.Value != "" && !s.deps.OwnersAsked && !v.as.Expires.After(s.session.Now().Add(delay+ownertoken.TokenSlack))
+	return v.as.Value != "" && !v.as.Expires.After(s.session.Now().Add(delay+ownertoken.TokenSlack))
 }
 
 // needsOwner says whether the next write is sent with the owner's token: his service's
