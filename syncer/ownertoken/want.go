@@ -19,10 +19,6 @@ import (
 // good, asks the holder of his refresh token for one. It wants once for all that need
 // it; what it was granted serves until it expires.
 
-// grantSlack is how long a granted token must still be good: clocks differ, and the
-// request has to get there.
-const grantSlack = 10 * time.Second
-
 // needsKept is how long a need is kept, beyond three full compares, after the last
 // decision that had it.
 const needsKept = time.Minute
@@ -38,7 +34,7 @@ type need struct {
 
 // good says whether there is a token that can be used.
 func (n need) good(now time.Time) bool {
-	return n.access != "" && now.Add(grantSlack).Before(n.expires)
+	return n.access != "" && now.Add(TokenSlack).Before(n.expires)
 }
 
 // needs are the federations that need a token here. It is safe for concurrent use.
