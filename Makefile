@@ -47,10 +47,10 @@ PREVIOUS         := $(BUILD)/tools/previous-$(PREVIOUS_COMMIT)
 OPENID_VERSION := $(shell awk -F '"' '$$2 == "oidc-provider" { print $$4 }' test/openid/package.json)
 OPENID         := $(BUILD)/tools/openid-$(OPENID_VERSION)
 
-.PHONY: help build images release demo demo-keep test previous previous-images kube kube-node e2e-kube node-programs openid lint fuzz bench contract proof proof-ha proof-jobs campaign campaign-coverage browser ui ui-check ui-tools screenshots recording
+.PHONY: help build images release demo demo-keep test previous previous-images kube kube-node e2e-kube node-programs openid lint fuzz bench contract proof proof-ha proof-jobs outages campaign campaign-coverage browser ui ui-check ui-tools screenshots recording
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build the commands into bin/
 	@mkdir -p $(BIN)
