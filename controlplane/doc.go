@@ -7,6 +7,5 @@
 // compare-and-swap, without a leader. Killing an instance at any point leaves the step to
 // another one, or to itself when it is back.
 //
-// Imports go one way: fault, view, gate, decide, request, tokens, federations, plan, jobs,
-// clusters, runs, recovery, forms, and this package.
+// Imports go one way, as docs/packages.svg draws them.
 package controlplane
