@@ -4,10 +4,12 @@ import (
 	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
 )
 
 // Admin is the owner that OSCAR gives to what its administrator makes.
-const Admin = "cluster_admin"
+const Admin = oscar.OwnerAdmin
 
 // Caller is the sender of a request, after its credentials were accepted.
 type Caller struct {
@@ -110,9 +112,9 @@ func (c Caller) MayRead(owner, visibility string, allowed []string) bool {
 	switch {
 	case c.Service != "":
 		return false
-	case c.MayChange(owner), visibility == "public":
+	case c.MayChange(owner), visibility == oscar.VisibilityPublic:
 		return true
-	case visibility == "restricted":
+	case visibility == oscar.VisibilityRestricted:
 		return slices.Contains(allowed, c.Subject)
 	}
 	return false

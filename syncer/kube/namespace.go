@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"regexp"
 	"strings"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
 )
 
 // ServicesNamespace is where OSCAR puts the administrator's services, and what the
@@ -14,16 +16,13 @@ const ServicesNamespace = "oscar-svc"
 // maxNamespace is how long OSCAR makes a user's namespace at most, in bytes.
 const maxNamespace = 18
 
-// admin is the owner of the administrator's services.
-const admin = "cluster_admin"
-
 var outside = regexp.MustCompile(`[^a-z0-9-]+`)
 
 // Namespace is where OSCAR v4.1 puts an owner's services: prefix for the
 // administrator's, else prefix-<the owner's name, cut or filled up with the SHA-1 of
 // it>, 18 bytes in all. Users whose names begin alike share one.
 func Namespace(prefix, owner string) string {
-	if owner == "" || owner == admin {
+	if owner == "" || owner == oscar.OwnerAdmin {
 		return prefix
 	}
 	sum := sha1.Sum([]byte(owner)) //nolint:gosec // see above
