@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"unicode/utf8"
 )
 
 // Text answers with text as gin does: no newline at the end.
@@ -66,10 +67,13 @@ const Continue = "Oscarfed-Continue"
 // IfMatch binds a change to a revision.
 const IfMatch = "If-Match"
 
-// Cut shortens a text of the caller to at most n bytes, and three dots.
+// Cut shortens a text of the caller to at most n bytes, between two characters, and three dots.
 func Cut(s string, n int) string {
-	if len(s) > n {
-		return s[:n] + "..."
+	if len(s) <= n {
+		return s
 	}
-	return s
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "..."
 }
