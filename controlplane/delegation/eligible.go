@@ -1,6 +1,7 @@
 package delegation
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -87,9 +88,9 @@ func (s *Snapshot) barred(c, from *Candidate) (Why, string) {
 	case c.Inputs == InputsReadable, c.Inputs == InputsUnknown && c.Entry:
 		return "", ""
 	case c.Inputs == InputsUnknown:
-		return WhyInputsUnknown, or(c.InputsWhy, "whether it can read the job's inputs is not known")
+		return WhyInputsUnknown, cmp.Or(c.InputsWhy, "whether it can read the job's inputs is not known")
 	}
-	return WhyInputsUnreadable, or(c.InputsWhy, "it cannot read the job's inputs")
+	return WhyInputsUnreadable, cmp.Or(c.InputsWhy, "it cannot read the job's inputs")
 }
 
 // disliked says why the policy keeps jobs from being handed to a candidate, or nothing.
@@ -125,7 +126,7 @@ func (s *Snapshot) noEdge(from *Candidate) string {
 	case s.Topology == oscar.TopologyStar, s.Topology == oscar.TopologyTree:
 		return fmt.Sprintf("in a star only the coordinator hands jobs on, and the job is at %s", from.Place())
 	}
-	return fmt.Sprintf("topology %s lets no job move", or(s.Topology, oscar.TopologyNone))
+	return fmt.Sprintf("topology %s lets no job move", cmp.Or(s.Topology, oscar.TopologyNone))
 }
 
 func noRoom(request Request, r room) string {
@@ -152,11 +153,4 @@ func plural(n int64, word string) string {
 		return word
 	}
 	return word + "s"
-}
-
-func or(given, otherwise string) string {
-	if given == "" {
-		return otherwise
-	}
-	return given
 }

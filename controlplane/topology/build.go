@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,13 +52,13 @@ func FromService(s *oscar.Service, env Env) (*Graph, []oscar.Violation) {
 // oscar.Service.WithDefaults, two definitions that ask for the same become equal.
 func Complete(s *oscar.Service, clusterID, groupID string) *oscar.Service {
 	out := s.Clone()
-	out.ClusterID = or(out.ClusterID, clusterID)
+	out.ClusterID = cmp.Or(out.ClusterID, clusterID)
 	g := build(out)
 	if out.Federation == nil {
 		out.Federation = &oscar.Federation{}
 	}
 	f := out.Federation
-	f.GroupID = or(f.GroupID, or(groupID, g.GroupID))
+	f.GroupID = cmp.Or(f.GroupID, groupID, g.GroupID)
 	f.Topology, f.Delegation, f.Deployment, f.Drift = g.Topology, g.Delegation, g.Deployment, g.Drift
 	for i := range f.Members {
 		f.Members[i].Type = f.Members[i].Kind()
@@ -75,11 +76,11 @@ func build(s *oscar.Service) *Graph {
 		topology = oscar.TopologyNone
 	}
 	g := &Graph{
-		GroupID:              or(f.GroupID, s.Name),
-		Topology:             or(f.Topology, topology),
-		Delegation:           or(f.Delegation, oscar.DelegationStatic),
-		Deployment:           or(f.Deployment, oscar.DeploymentTransactional),
-		Drift:                or(f.Drift, oscar.DriftEnforce),
+		GroupID:              cmp.Or(f.GroupID, s.Name),
+		Topology:             cmp.Or(f.Topology, topology),
+		Delegation:           cmp.Or(f.Delegation, oscar.DelegationStatic),
+		Deployment:           cmp.Or(f.Deployment, oscar.DeploymentTransactional),
+		Drift:                cmp.Or(f.Drift, oscar.DriftEnforce),
 		ReschedulerThreshold: f.ReschedulerThreshold,
 	}
 	g.Nodes = append(g.Nodes, Node{Coordinator: true, Member: oscar.Member{
@@ -177,11 +178,4 @@ func known(env Env) string {
 		ids = ids[:maxKnown]
 	}
 	return "; known: " + strings.Join(ids, ", ") + more
-}
-
-func or(given, otherwise string) string {
-	if given == "" {
-		return otherwise
-	}
-	return given
 }
