@@ -85,7 +85,7 @@ func (c call) conditions(ifMatch int64, key string) {
 		c.header.Set("If-Match", `"`+strconv.FormatInt(ifMatch, 10)+`"`)
 	}
 	if key != "" {
-		c.header.Set("Idempotency-Key", key)
+		c.header.Set(v1.IdempotencyHeader, key)
 	}
 }
 
@@ -122,7 +122,7 @@ func (c *Client) change(ctx context.Context, in call, body any, opts ChangeOptio
 	set(in.query, "jobs", opts.Jobs)
 	in.conditions(opts.IfMatch, opts.IdempotencyKey)
 	if opts.Plan != "" {
-		in.header.Set(planHeader, opts.Plan)
+		in.header.Set(v1.PlanHeader, opts.Plan)
 	}
 	out, err := c.do(ctx, in)
 	if err != nil {

@@ -63,7 +63,7 @@ func (c *Client) patience(in call, n, tries int) time.Duration {
 
 // again says whether the call may be sent twice.
 func (c call) again() bool {
-	return c.reads() || c.repeatable || c.header.Get("Idempotency-Key") != ""
+	return c.reads() || c.repeatable || c.header.Get(v1.IdempotencyHeader) != ""
 }
 
 // reads says that the call changes nothing.

@@ -42,7 +42,7 @@ func (c *Client) SubmitJob(ctx context.Context, service string, event []byte, op
 		header: http.Header{"Content-Type": {"application/octet-stream"}}, brief: true,
 	}
 	if opts.IdempotencyKey != "" {
-		in.header.Set("Idempotency-Key", opts.IdempotencyKey)
+		in.header.Set(v1.IdempotencyHeader, opts.IdempotencyKey)
 	}
 	out, err := c.do(ctx, in)
 	if err != nil {

@@ -11,9 +11,6 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 )
 
-// continueHeader has the token of the next page.
-const continueHeader = "Oscarfed-Continue"
-
 // defaultPage is how many entries are asked for at once.
 const defaultPage = 500
 
@@ -75,7 +72,7 @@ func pagesOf[T any](ctx context.Context, c *Client, path string, query url.Value
 					return
 				}
 			}
-			next := out.header.Get(continueHeader)
+			next := out.header.Get(v1.ContinueHeader)
 			if next == "" {
 				return
 			}

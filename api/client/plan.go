@@ -12,9 +12,6 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 )
 
-// planHeader binds a request to a plan by the plan's digest.
-const planHeader = "Oscarfed-Plan"
-
 // askWait is what the control plane may take to ask the clusters.
 const askWait = 15 * time.Second
 

@@ -56,7 +56,7 @@ func (o CreateOptions) put(in *call) {
 		in.query.Set("wait", o.Wait.String())
 	}
 	if o.IdempotencyKey != "" {
-		in.header.Set("Idempotency-Key", o.IdempotencyKey)
+		in.header.Set(v1.IdempotencyHeader, o.IdempotencyKey)
 	}
 	in.repeatable = o.Repeatable
 }
@@ -74,7 +74,7 @@ func (c *Client) CreateService(ctx context.Context, s *oscar.Service, opts Creat
 	opts.put(&in)
 	set(in.query, "deployment", opts.Deployment)
 	if opts.Plan != "" {
-		in.header.Set(planHeader, opts.Plan)
+		in.header.Set(v1.PlanHeader, opts.Plan)
 	}
 	out, err := c.do(ctx, in)
 	if err != nil {

@@ -33,7 +33,7 @@ func (s *Server) listEvents(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if next != "" {
-		w.Header().Set(respond.Continue, next)
+		w.Header().Set(v1.ContinueHeader, next)
 	}
 	return respond.JSON(w, http.StatusOK, list)
 }

@@ -65,7 +65,7 @@ func (p *params) limit() int {
 // continues it.
 func writePage[T any](s *Server, w http.ResponseWriter, r *http.Request, list *listWriter, page *listing.Page[T], wire func(T) (any, error)) error {
 	if page.Next != "" {
-		w.Header().Set(respond.Continue, page.Next)
+		w.Header().Set(v1.ContinueHeader, page.Next)
 	}
 	err := page.Each(func(one T) error {
 		element, err := wire(one)
@@ -82,7 +82,7 @@ func writePage[T any](s *Server, w http.ResponseWriter, r *http.Request, list *l
 		s.log.Warn("a list was broken off", "request_id", respond.StateOf(r).ID, "error", err)
 		panic(http.ErrAbortHandler) // it is not taken for a whole one
 	}
-	w.Header().Del(respond.Continue)
+	w.Header().Del(v1.ContinueHeader)
 	return err
 }
 

@@ -12,13 +12,13 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/api/server/respond"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/request"
 )
 
 // Headers of our own.
 const (
-	idempotencyHeader = "Idempotency-Key"
 	// replayedHeader is true when an earlier request with the same key had this outcome.
 	replayedHeader = "Idempotent-Replayed"
 	// pendingHeader counts replicas whose tombstone is not acknowledged yet.
@@ -105,22 +105,22 @@ func (p *params) wait(fallback time.Duration) time.Duration {
 
 // idempotencyKey reads the header: 1 to 255 printable ASCII characters.
 func (p *params) idempotencyKey() string {
-	values, given := p.r.Header[http.CanonicalHeaderKey(idempotencyHeader)]
+	values, given := p.r.Header[http.CanonicalHeaderKey(v1.IdempotencyHeader)]
 	if !given {
 		return ""
 	}
 	if len(values) != 1 {
-		p.violate(idempotencyHeader, oscar.RuleUnique, nil, "the header is given more than once")
+		p.violate(v1.IdempotencyHeader, oscar.RuleUnique, nil, "the header is given more than once")
 		return ""
 	}
 	key := values[0]
 	switch {
 	case key == "":
-		p.violate(idempotencyHeader, oscar.RuleRequired, key, "the key is empty; give 1 to 255 printable characters, or no header")
+		p.violate(v1.IdempotencyHeader, oscar.RuleRequired, key, "the key is empty; give 1 to 255 printable characters, or no header")
 	case len(key) > maxIdempotencyKey:
-		p.violate(idempotencyHeader, oscar.RuleMaxLength, len(key), "the key is longer than 255 characters")
+		p.violate(v1.IdempotencyHeader, oscar.RuleMaxLength, len(key), "the key is longer than 255 characters")
 	case strings.ContainsFunc(key, func(c rune) bool { return c < ' ' || c > '~' }):
-		p.violate(idempotencyHeader, oscar.RuleType, nil, "the key has characters that are not printable ASCII")
+		p.violate(v1.IdempotencyHeader, oscar.RuleType, nil, "the key has characters that are not printable ASCII")
 	default:
 		return key
 	}

@@ -12,10 +12,6 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/plan"
 )
 
-// planHeader binds a creation or a change to a plan: it writes what the plan's
-// digest names, or nothing.
-const planHeader = "Oscarfed-Plan"
-
 // Plans are the use cases of looking before writing.
 type Plans interface {
 	Make(ctx context.Context, caller identity.Caller, req plan.Request) (*v1.Plan, error)
@@ -49,12 +45,12 @@ func (s *Server) planService(w http.ResponseWriter, r *http.Request) error {
 // plan reads the header that binds a request to a plan. What cannot be a digest is
 // a violation, and never taken for no plan.
 func (p *params) plan() string {
-	values, given := p.r.Header[http.CanonicalHeaderKey(planHeader)]
+	values, given := p.r.Header[http.CanonicalHeaderKey(v1.PlanHeader)]
 	if !given {
 		return ""
 	}
 	if len(values) != 1 || !regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString(values[0]) {
-		p.violate(planHeader, oscar.RuleType, nil, "it is no digest of a plan: send the 64 hexadecimal digits that POST /system/plans answered")
+		p.violate(v1.PlanHeader, oscar.RuleType, nil, "it is no digest of a plan: send the 64 hexadecimal digits that POST /system/plans answered")
 		return ""
 	}
 	return values[0]

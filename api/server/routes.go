@@ -45,8 +45,8 @@ func (s *Server) routes() chi.Router {
 func (s *Server) common() []func(http.Handler) http.Handler {
 	return middleware.Common(middleware.Config{
 		Logger: s.log, Metrics: s.metrics, Tracer: s.cfg.Tracer, TrustedProxies: s.cfg.TrustedProxies, Origins: s.cfg.Origins,
-		Sent:     []string{respond.IfMatch, lastEventIDHeader, idempotencyHeader, planHeader},
-		Answered: []string{pendingHeader, replayedHeader, v1.MissingHeader, clusterHeader, respond.Continue},
+		Sent:     []string{respond.IfMatch, lastEventIDHeader, v1.IdempotencyHeader, v1.PlanHeader},
+		Answered: []string{pendingHeader, replayedHeader, v1.MissingHeader, clusterHeader, v1.ContinueHeader},
 	})
 }
 

@@ -1,8 +1,5 @@
 package v1
 
-// MissingHeader names what has no part in an answer, and why: "cluster: why; cluster: why".
-const MissingHeader = "Oscarfed-Missing"
-
 // JobsOfService is OSCAR's answer of GET /system/logs/{service}.
 type JobsOfService struct {
 	Jobs map[string]JobOfService `json:"jobs"`

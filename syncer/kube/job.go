@@ -12,12 +12,13 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
 )
 
-// What OSCAR writes on the Jobs of a service, and in them.
+// What OSCAR writes on the Jobs of a service, and in them, beside oscar.AnnotationUID, which it
+// copies from the service.
 const (
-	// serviceUIDAnnotation is the uid of the replica, which OSCAR copies from the service.
-	serviceUIDAnnotation = "oscarfed/uid"
 	// queueLabel names the queue of Kueue that a Job is in.
 	queueLabel = "kueue.x-k8s.io/queue-name"
 	// reschedulerLabel is on Jobs that OSCAR's own rescheduler may take elsewhere.
@@ -231,7 +232,7 @@ func (c *Client) ServiceNamespace(owner string) string { return Namespace(c.cfg.
 func jobOf(j *batchv1.Job) *Job {
 	out := &Job{
 		JobKey: JobKey{j.Namespace, j.Name}, UID: string(j.UID), Version: j.ResourceVersion, Generation: j.Generation,
-		Service: j.Labels[serviceLabel], ServiceUID: j.Annotations[serviceUIDAnnotation],
+		Service: j.Labels[serviceLabel], ServiceUID: j.Annotations[oscar.AnnotationUID],
 		Created: j.CreationTimestamp.Time, Queue: j.Labels[queueLabel],
 		Suspended: isTrue(j.Spec.Suspend), Deleting: j.DeletionTimestamp != nil, Unusual: unusual(&j.Spec),
 		Mark: markOf(&j.ObjectMeta),

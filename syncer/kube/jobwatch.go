@@ -12,6 +12,8 @@ import (
 	batchinformers "k8s.io/client-go/informers/batch/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
 )
 
 // byJob is the index of pods by the uid of their Job.
@@ -147,7 +149,7 @@ func lightJob(obj any) (any, error) {
 			Name: j.Name, Namespace: j.Namespace, UID: j.UID, ResourceVersion: j.ResourceVersion, Generation: j.Generation,
 			CreationTimestamp: j.CreationTimestamp, DeletionTimestamp: j.DeletionTimestamp,
 			Labels:      only(j.Labels, serviceLabel, queueLabel, reschedulerLabel),
-			Annotations: only(j.Annotations, serviceUIDAnnotation, markAnnotation),
+			Annotations: only(j.Annotations, oscar.AnnotationUID, markAnnotation),
 		},
 		Spec: *spec, Status: batchv1.JobStatus{Conditions: j.Status.Conditions, Active: j.Status.Active},
 	}, nil

@@ -68,7 +68,7 @@ func Fail(log *slog.Logger, w http.ResponseWriter, r *http.Request, err error) {
 		h.Set("Location", e.Location)
 	}
 	if e.Continue != "" {
-		h.Set(Continue, e.Continue)
+		h.Set(v1.ContinueHeader, e.Continue)
 	}
 	Problem(w, r, ProblemOf(r, e))
 }

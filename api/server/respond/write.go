@@ -61,9 +61,6 @@ func Header(w http.ResponseWriter, mediaType string) {
 	}
 }
 
-// Continue has the token that continues a list.
-const Continue = "Oscarfed-Continue"
-
 // IfMatch binds a change to a revision.
 const IfMatch = "If-Match"
 
