@@ -68,6 +68,10 @@ const (
 	IsolationService = "SERVICE"
 	IsolationUser    = "USER"
 
+	// VolumeRetain is the policy of a volume that outlives the service whose creation made it.
+	// Without a policy OSCAR deletes it with the service.
+	VolumeRetain = "retain"
+
 	// OwnerAdmin is the owner of what the administrator creates.
 	OwnerAdmin = "cluster_admin"
 	// RefreshTokenKey is where a service's secrets hold the user's refresh token.

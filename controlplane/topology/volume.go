@@ -6,15 +6,12 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 )
 
-// Policies of a volume that a service's creation makes.
-const volumeRetain = "retain"
-
 // retainVolume keeps OSCAR from deleting the volume that a service's creation makes: it
 // would do so with every deletion of the service, ordered or not, and with a creation
 // that finds a volume of that name.
 func retainVolume(s *oscar.Service) {
 	if v := s.Volume; v != nil && strings.TrimSpace(v.Size) != "" {
-		v.LifecyclePolicy = volumeRetain
+		v.LifecyclePolicy = oscar.VolumeRetain
 	}
 }
 
@@ -22,7 +19,7 @@ func retainVolume(s *oscar.Service) {
 // it, when its owner orders that: its definition does not say retain.
 func VolumeGoes(s *oscar.Service) bool {
 	v := s.Volume
-	return v != nil && strings.TrimSpace(v.Size) != "" && strings.TrimSpace(v.LifecyclePolicy) != volumeRetain
+	return v != nil && strings.TrimSpace(v.Size) != "" && strings.TrimSpace(v.LifecyclePolicy) != oscar.VolumeRetain
 }
 
 // SameVolume says whether two definitions of a service ask for the same volume. OSCAR

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
@@ -51,7 +52,7 @@ func (d *Definition) giveVolume(fields map[string]json.RawMessage, stands *manag
 	case adopts:
 		volume.Name, volume.Size, volume.LifecyclePolicy = d.VolumeName(), "", ""
 	case strings.TrimSpace(volume.Size) != "":
-		volume.LifecyclePolicy = manager.VolumeRetain
+		volume.LifecyclePolicy = oscar.VolumeRetain
 	}
 	raw, err := json.Marshal(volume)
 	if err != nil {

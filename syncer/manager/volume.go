@@ -5,11 +5,9 @@ import (
 	"errors"
 	"net/http"
 	"time"
-)
 
-// VolumeRetain is the policy of a volume that outlives the service whose creation made it.
-// Without a policy OSCAR deletes it with the service.
-const VolumeRetain = "retain"
+	"github.com/oscarfed/oscarfed/api/oscar"
+)
 
 // ServiceVolume is the volume that a service mounts. One with a size was made by the
 // creation of this very service: OSCAR refuses a creation whose volume exists, and no
@@ -22,7 +20,7 @@ type ServiceVolume struct {
 
 // Perishes says that OSCAR deletes the volume with its service.
 func (v *ServiceVolume) Perishes() bool {
-	return v != nil && v.Size != "" && v.LifecyclePolicy != VolumeRetain
+	return v != nil && v.Size != "" && v.LifecyclePolicy != oscar.VolumeRetain
 }
 
 // Volume is a managed volume: a PersistentVolumeClaim of OSCAR's.
