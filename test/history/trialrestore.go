@@ -21,6 +21,7 @@ func restoreTrials() map[string]func(*trial) error {
 	return map[string]func(*trial) error{
 		"a change that a restore has lost is kept until a person decides":             (*trial).lostChange,
 		"a deletion that a restore has lost is not undone until a person decides":     (*trial).lostDeletion,
+		"a service that failed at a backup, and is deleted since, is not made again":  (*trial).lostAfterFailure,
 		"a deletion that a restore brings back spares what was made there since":      (*trial).lostSuccessor,
 		"a creation that was asked for at a backup stands after its restore":          (*trial).lostVotes,
 		"a creation that was under way at a backup stands after its restore":          (*trial).lostOutcome,
@@ -99,6 +100,18 @@ func (t *trial) lostDeletion() error {
 	return t.keeps(restoreStopped, func() error {
 		_, err := t.api.DeleteService(t.ctx, t.name, client.DeleteOptions{Wait: trialLate})
 		return err
+	})
+}
+
+// lostAfterFailure makes the backup while OSCAR refuses a change. In the history that is lost the service was deleted.
+func (t *trial) lostAfterFailure() error {
+	defer t.decided()
+	if err := errors.Join(t.create(trialLate, nil), t.fails(oscarsim.OpUpdate), t.change("second"), t.phase(record.PhaseFailed)); err != nil {
+		return err
+	}
+	return t.keeps(restoreStopped, func() error {
+		t.sim.ClearFaults()
+		return errors.Join(t.delete(), t.nowhere())
 	})
 }
 

@@ -50,6 +50,12 @@ func ofRecovery() []defect {
 			"applied",
 		).in(restores).shows("a deletion that a restore has lost is not undone until a person decides"),
 		one(
+			"a service that failed when a restored store was saved is made again",
+			"syncer/services/planheld.go",
+			"return o.ReadBack != \"\" || s.desired.Generation > 1 && s.desired.Epoch != s.epoch\n\t}\n}",
+			"return false\n\t}\n}",
+		).in(restores).shows("a service that failed at a backup, and is deleted since, is not made again"),
+		one(
 			"a creation from before a restore goes by its old deadline",
 			"controlplane/decide/decide.go",
 			"if s.Fed.Epoch != s.Epoch {\n\t\tswitch s.Fed.Phase {",
