@@ -44,7 +44,7 @@ rm -f build/test.json build/test-plain.json
 # and `make lint` vets.
 cores=$(getconf _NPROCESSORS_ONLN)
 if [ "$*" = ./... ]; then
-  set -- ./controlplane ./test/ui ./test/history ./test/kube ./test/e2e ./internal/cli ./syncer ./store/access ./store ./test/linear ./...
+  set -- ./controlplane ./test/ui ./test/history ./test/kube ./test/e2e ./syncer ./internal/boot ./deploy ./test/outages ./test/versions ./internal/cli ./store/access ./store ./test/linear ./...
 fi
 
 # run EVENTS ARGUMENTS...: go test with these arguments. Without paths of this folder in what is
