@@ -309,18 +309,48 @@ func TestALoginOfAnotherClientEndsTheFormerOne(t *testing.T) {
 	}
 }
 
-// TestARefusedLoginOfOscarCLIIsNotEnded: it is that program's, however it was asked for.
-func TestARefusedLoginOfOscarCLIIsNotEnded(t *testing.T) {
-	s := newSite(t)
+// oscarCLI writes the configuration of an oscar-cli that is logged in, and returns its refresh token.
+func (s *site) oscarCLI() string {
+	s.t.Helper()
 	s.issuer.Grant(issuer.Grants{ClientID: "cli"})
 	refresh := s.issuer.RefreshToken(person)
 	if err := os.MkdirAll(filepath.Join(s.home, ".oscar-cli"), 0o700); err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	text := "oscar:\n  site:\n    oidc_refresh_token: " + refresh + "\ndefault: site\n"
 	if err := os.WriteFile(filepath.Join(s.home, ".oscar-cli", "config.yaml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
+	return refresh
+}
+
+// TestALoginOfOscarCLIIsNotEnded, neither by a logout nor by another login: that program goes on with it.
+func TestALoginOfOscarCLIIsNotEnded(t *testing.T) {
+	s := newSite(t)
+	for what, end := range map[string][]string{"a logout": {"logout"}, "another login": {"login", "--client-id", "later"}} {
+		refresh := s.oscarCLI()
+		if status, _, stderr := s.run(t.Context(), "login", "--endpoint", s.api, "--oscar-cli", "--issuer", s.issuer.URL, "--client-id", "cli"); status != exit.Done {
+			t.Fatalf("status %d: %s", status, stderr)
+		}
+		renewed := s.kept().RefreshToken
+		s.issuer.Grant(issuer.Grants{})
+		run := s.run
+		if end[0] == "login" {
+			run = func(_ context.Context, args ...string) (int, string, string) { return s.login(args[1:]...) }
+		}
+		if status, _, stderr := run(t.Context(), end...); status != exit.Done {
+			t.Fatalf("%s: status %d: %s", what, status, stderr)
+		}
+		if s.issuer.Revoked(refresh) || s.issuer.Revoked(renewed) {
+			t.Errorf("%s has ended the login of oscar-cli", what)
+		}
+	}
+}
+
+// TestARefusedLoginOfOscarCLIIsNotEnded: it is that program's, however it was asked for.
+func TestARefusedLoginOfOscarCLIIsNotEnded(t *testing.T) {
+	s := newSite(t)
+	refresh := s.oscarCLI()
 	s.refuses.Store(true)
 	for _, how := range []string{"--oscar-cli", "--oscar-cli-cluster=site"} {
 		if status, _, stderr := s.run(t.Context(), "login", "--endpoint", s.api, how, "--issuer", s.issuer.URL, "--client-id", "cli"); status != exit.ExitNotAuthorised {

@@ -98,7 +98,7 @@ func (c *loginCmd) Run(ctx context.Context, a *command.App, flags *pflag.FlagSet
 	// Only now: a refresh token that oscar-cli had is renewed into the file.
 	who, err := whoIs(ctx, target)
 	if err != nil {
-		return errors.Join(err, c.undo(ctx, target, record, before))
+		return errors.Join(err, undo(ctx, target, record, before))
 	}
 	if err := a.Flags.SetLogin(target); err != nil {
 		return err
@@ -110,10 +110,8 @@ func (c *loginCmd) Run(ctx context.Context, a *command.App, flags *pflag.FlagSet
 }
 
 // undo puts the file back as it was before a login that the API refuses.
-func (c *loginCmd) undo(ctx context.Context, target settings.LoginTarget, refused, before login.Record) error {
-	if refused.Agent == "" && !c.fromOscarCLI() { // a login of another program is not ours to end
-		revokeBeside(ctx, refused, before)
-	}
+func undo(ctx context.Context, target settings.LoginTarget, refused, before login.Record) error {
+	revokeBeside(ctx, refused, before)
 	refused.Forget(ctx)
 	if before.API == "" {
 		return target.File.Remove(ctx)
@@ -324,6 +322,8 @@ func sayRevoked(ctx context.Context, a *command.App, record login.Record) {
 	ended, err := revoke(ctx, record)
 	switch {
 	case record.Agent != "":
+	case record.Borrowed:
+		a.Sayf("note: the login was taken from another program, and is not ended at its issuer")
 	case err != nil:
 		a.Sayf("warning: the login is not ended at its issuer: %v", err)
 	case !ended:
@@ -331,9 +331,9 @@ func sayRevoked(ctx context.Context, a *command.App, record login.Record) {
 	}
 }
 
-// revoke ends a login at its issuer. One of oidc-agent is oidc-agent's to end.
+// revoke ends a login at its issuer. One of another program is that program's to end.
 func revoke(ctx context.Context, record login.Record) (bool, error) {
-	if record.Issuer == "" {
+	if record.Issuer == "" || record.Borrowed {
 		return false, nil
 	}
 	record, err := record.Whole(ctx)

@@ -27,7 +27,10 @@ type Record struct {
 	Issuer   string `json:"issuer,omitempty"`
 	ClientID string `json:"client_id,omitempty"`
 	// Agent is the account of oidc-agent that gives the tokens. What follows is empty then.
-	Agent        string `json:"oidc_agent,omitempty"`
+	Agent string `json:"oidc_agent,omitempty"`
+	// Borrowed says that the login was taken from another program, which may go on with it. Renewed it is still
+	// one session at the issuer, whose end is that program's to order.
+	Borrowed     bool   `json:"borrowed,omitempty"`
 	AccessToken  string `json:"access_token,omitempty"`
 	RefreshToken string `json:"refresh_token,omitempty"`
 	// Keyring is the name under which the keyring has the refresh token, which is empty then.

@@ -93,7 +93,7 @@ func FromOscarCLI(path, cluster, issuer, clientID string) (Record, error) {
 		return Record{}, exit.Errorf(exit.Invalid, "oscar-cli: the refresh token of cluster %q is no token", cluster)
 	}
 	claimed := openid.Unproven(one.Refresh)
-	r := Record{Issuer: cmp.Or(issuer, claimed.Issuer), ClientID: cmp.Or(clientID, claimed.Party), RefreshToken: one.Refresh}
+	r := Record{Issuer: cmp.Or(issuer, claimed.Issuer), ClientID: cmp.Or(clientID, claimed.Party), RefreshToken: one.Refresh, Borrowed: true}
 	if r.Issuer == "" || r.ClientID == "" {
 		return Record{}, exit.Usagef("oscar-cli: the refresh token of cluster %q does not say whose it is: give --issuer and --client-id", cluster)
 	}
