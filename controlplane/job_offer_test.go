@@ -461,3 +461,54 @@ func TestAnOfferOfAServiceThatIsGoneIsNotTaken(t *testing.T) {
 		}
 	})
 }
+
+// TestAnswersToOffersThatAreGoneAreBounded: a cluster could offer Jobs, be answered and take them away without end, and what
+// the control plane had answered filled etcd.
+func TestAnswersToOffersThatAreGoneAreBounded(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		c := w.clusters["c"]
+		kv, err := c.store.Get(t.Context(), record.DesiredServiceKey(c.cluster, "grayifyr2"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := store.Decode[record.Desired](kv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 15 {
+			var ids []string
+			for range 100 {
+				ids = append(ids, uuid.NewString())
+			}
+			all := func(do func(tx *store.Txn, id string)) {
+				if _, err := c.store.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+					for _, id := range ids {
+						do(tx, id)
+					}
+					return nil
+				}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			at := record.At(time.Now())
+			all(func(tx *store.Txn, id string) {
+				tx.Put(record.OfferKey(c.cluster, id), record.Offer{
+					V: record.Version, State: record.OfferFrozen, Federation: d.Federation, Service: "grayifyr2", UID: d.UID, Name: id, Since: at, LastTransitionTime: at,
+				})
+			})
+			w.answers(c, ids[len(ids)-1], record.OfferRestore)
+			<-time.After(time.Second)
+			all(func(tx *store.Txn, id string) {
+				tx.Delete(record.OfferKey(c.cluster, id))
+				tx.Touch(record.OfferKey(c.cluster, id))
+			})
+			c.disconnect() // no session lasts
+			c.connect()
+		}
+		<-time.After(10 * time.Second)
+		if keys := w.keys(record.OfferAnswersPrefix(c.cluster)); len(keys) > 1024 {
+			t.Errorf("%d answers are left of offers that are gone", len(keys))
+		}
+	})
+}

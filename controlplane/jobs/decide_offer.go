@@ -29,6 +29,8 @@ type offerSituation struct {
 	// frozenSince is when this instance first saw that the job is frozen, and goneSince that the
 	// offer is gone while the present session of the cluster lasts; zero without a session.
 	frozenSince, goneSince time.Time
+	// crowded says that the cluster has more answers than a syncer has offers, by far.
+	crowded bool
 	// freezeTimeout is how long a Job may stay frozen while no other member takes it.
 	freezeTimeout time.Duration
 }
@@ -55,7 +57,7 @@ type offerDecision struct {
 //	taken, and OSCAR elsewhere has it ──► release
 //	taken, and no member takes it ──────► back: restore
 //	taken, and it started all the same ─► back, without an answer
-//	over, or gone for long ─────────────► the answer goes
+//	over, gone for long, or crowded ────► the answer goes
 func decideOffer(s offerSituation) offerDecision {
 	frozenHere := s.job != nil && s.job.Frozen != nil && s.job.Frozen.ClusterID == s.cluster
 	if s.gone {
@@ -97,6 +99,10 @@ func decideOffer(s offerSituation) offerDecision {
 // as was answered. It may not watch Jobs for some minutes.
 const goneFor = 15 * time.Minute
 
+// maxAnswers is how many answers a cluster may have while some of them are to offers that are gone. A
+// syncer offers 256 Jobs at a time; one that offers others without end would fill etcd with answers.
+const maxAnswers = 1024
+
 // leftovers is the step for an offer that is gone.
 func (s offerSituation) leftovers(frozenHere bool) offerDecision {
 	switch {
@@ -104,7 +110,7 @@ func (s offerSituation) leftovers(frozenHere bool) offerDecision {
 		return offerDecision{name: "release", answer: record.OfferRelease, thaw: true}
 	case frozenHere && s.job.State == record.JobQueued && s.now.Sub(s.frozenSince) > s.freezeTimeout:
 		return offerDecision{name: "restore", answer: record.OfferRestore, back: true}
-	case frozenHere, s.answer == "", s.goneSince.IsZero(), s.now.Sub(s.goneSince) <= goneFor:
+	case frozenHere, s.answer == "", !s.crowded && (s.goneSince.IsZero() || s.now.Sub(s.goneSince) <= goneFor):
 		return offerDecision{}
 	}
 	return offerDecision{name: "forget_offer", drop: true}

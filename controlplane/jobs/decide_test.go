@@ -240,6 +240,7 @@ func TestDecideOffer(t *testing.T) {
 	unknown := func(s *offerSituation) { s.disbanded, s.unknown = true, true }
 	gone := func(s *offerSituation) { s.gone = true }
 	long := func(s *offerSituation) { s.goneSince = jobClock.Add(-goneFor - time.Second) }
+	crowded := func(s *offerSituation) { s.crowded = true }
 	late := func(s *offerSituation) { s.now = jobClock.Add(2 * time.Minute) }
 	for name, c := range map[string]struct {
 		s    offerSituation
@@ -274,6 +275,7 @@ func TestDecideOffer(t *testing.T) {
 		"submitted, and the offer is gone":    {offer("", frozen(record.JobAssigned), record.OfferFreeze, gone, posted), "release"},
 		"gone before it was taken":            {offer("", nil, record.OfferFreeze, gone), ""},
 		"gone for long":                       {offer("", nil, record.OfferFreeze, gone, long), "forget_offer"},
+		"gone, and there are too many":        {offer("", nil, record.OfferFreeze, gone, crowded), "forget_offer"},
 		"gone, and nothing is left":           {offer("", nil, "", gone), ""},
 		"released":                            {offer(record.OfferReleased, &record.Job{State: record.JobRunning}, record.OfferRelease), "forget_offer"},
 		"released, and forgotten":             {offer(record.OfferReleased, &record.Job{State: record.JobRunning}, ""), ""},

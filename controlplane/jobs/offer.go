@@ -70,7 +70,7 @@ func frozen(v *view.View) map[string]int {
 // one, or no replica that the offer can belong to.
 func situationOfOffer(v *view.View, id, cluster string, seen *clock.FirstSeen, now time.Time) (offerSituation, bool) {
 	n := v.Nodes.Get(cluster)
-	sit := offerSituation{job: v.Jobs.ByID.Get(id).Rec, cluster: cluster, now: now, restored: v.Epoch() != ""}
+	sit := offerSituation{job: v.Jobs.ByID.Get(id).Rec, cluster: cluster, now: now, restored: v.Epoch() != "", crowded: n.Answers.Len() > maxAnswers}
 	o := n.Offers.Get(id).Rec
 	gone := id + "/gone/" + cluster
 	switch sit.gone = o == nil; {
