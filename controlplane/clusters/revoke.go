@@ -109,14 +109,15 @@ func (c *Controller) Readmit(ctx context.Context, caller identity.Caller, id str
 	return out, nil
 }
 
-// forgetsPosted says whether a job that may run on a cluster is known to by its report
-// alone, which a readmission takes away.
+// forgetsPosted says whether its report alone tells of a job that it may run on a cluster, or tells its
+// syncer that it does. A readmission takes the report away.
 func (c *Controller) forgetsPosted(cluster string) (found bool) {
 	c.state.Read(func(v *view.View) {
 		for id := range v.Jobs.ByCluster.Of(cluster).All() {
 			j := v.Jobs.ByID.Get(id).Rec
-			r := v.Nodes.Get(cluster).Reports.Get(view.AttemptID{Job: id, Attempt: j.Attempt}).Rec
-			found = found || r != nil && r.State.Posted() && !j.Posted && j.State == record.JobAssigned
+			at, n := view.AttemptID{Job: id, Attempt: j.Attempt}, v.Nodes.Get(cluster)
+			r, a := n.Reports.Get(at).Rec, n.Assignments.Get(at).Rec
+			found = found || r != nil && r.State.Posted() && (!j.Posted && j.State == record.JobAssigned || a != nil && !a.Posted)
 		}
 	})
 	return found

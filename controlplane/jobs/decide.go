@@ -31,10 +31,11 @@ type jobSituation struct {
 	job    record.Job
 	report *record.JobReport
 	// assigned says that an assignment of the present attempt stands, cancelSent that it
-	// orders its end, resolution what a person has decided of it, and epochOf in which
-	// epoch it was written.
+	// orders its end, postedSent that it says that OSCAR may have been asked, resolution what a
+	// person has decided of it, and epochOf in which epoch it was written.
 	assigned   bool
 	cancelSent bool
+	postedSent bool
 	resolution record.JobState
 	epochOf    string
 	// registered says that the cluster is the one that the job was assigned to, stopped
@@ -71,9 +72,10 @@ type jobDecision struct {
 	dropEvent bool
 	// fenced demands that the session of the cluster is still the same, or none.
 	fenced bool
-	// cancel orders the end of the attempt, resolve tells its syncer what a person has
-	// decided of it.
+	// cancel orders the end of the attempt, posted tells its syncer that OSCAR may have been
+	// asked for it, and resolve what a person has decided of it.
 	cancel  bool
+	posted  bool
 	resolve record.JobState
 }
 
@@ -129,9 +131,9 @@ func (s jobSituation) onItsWay(state record.JobState) jobDecision {
 	case s.cancels && !s.cancelSent && s.assigned:
 		next.Cancel, next.ChangedAt = orderByReplica, record.At(s.now)
 		return jobDecision{name: "order_cancel", next: next, cancel: true}
-	case s.revoked && !s.job.Posted && s.job.State != record.JobRunning:
+	case s.revoked && (!s.job.Posted && s.job.State != record.JobRunning || s.assigned && !s.postedSent):
 		next.Posted = true
-		return jobDecision{name: "note_posted", next: next}
+		return jobDecision{name: "note_posted", next: next, posted: s.assigned}
 	case state == record.JobRunning && s.job.State != record.JobRunning:
 		next.State, next.Reserved, next.ChangedAt = record.JobRunning, nil, record.At(s.now)
 		next.Reason, next.Message = "", ""

@@ -251,9 +251,9 @@ func stepOf(v *view.View, j view.Versioned[record.Job], report int64, d jobDecis
 			out.remove = append(out.remove, key)
 		}
 	}
-	if d.cancel || d.resolve != "" {
+	if d.cancel || d.posted || d.resolve != "" {
 		a := *v.Nodes.Get(p.ClusterID).Assignments.Get(view.AttemptID{Job: j.Rec.Job, Attempt: n}).Rec
-		a.Cancel = a.Cancel || d.cancel
+		a.Cancel, a.Posted = a.Cancel || d.cancel, a.Posted || d.posted
 		a.Resolved = cmp.Or(d.resolve, a.Resolved)
 		out.put = append(out.put, gate.Staged{Key: record.AssignmentKey(p.ClusterID, j.Rec.Job, n), Rec: a})
 	}
@@ -288,7 +288,7 @@ func situationOfJob(v *view.View, j *record.Job, now time.Time) (jobSituation, i
 	}
 	id := view.AttemptID{Job: j.Job, Attempt: j.Attempt}
 	if a := n.Assignments.Get(id).Rec; a != nil {
-		sit.assigned, sit.cancelSent, sit.resolution, sit.epochOf = true, a.Cancel, a.Resolved, a.Epoch
+		sit.assigned, sit.cancelSent, sit.postedSent, sit.resolution, sit.epochOf = true, a.Cancel, a.Posted, a.Resolved, a.Epoch
 	}
 	report := n.Reports.Get(id)
 	sit.report = report.Rec

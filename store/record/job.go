@@ -313,6 +313,9 @@ type Assignment struct {
 	// Name that the Job is to have at OSCAR.
 	Name       string `json:"name"`
 	AssignedAt Time   `json:"assigned_at"`
+	// Posted says that OSCAR may have been asked for it, although nothing is reported of it: the
+	// reports of a cluster that was revoked are forgotten.
+	Posted bool `json:"posted,omitempty"`
 	// Cancel orders the end of an attempt that was claimed.
 	Cancel bool `json:"cancel,omitempty"`
 	// Resolved is JobSubmitted when a person has decided that of an attempt that is

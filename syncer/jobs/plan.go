@@ -37,6 +37,9 @@ func plan(s situation) decision {
 
 // planUnposted: OSCAR was not asked in this attempt, for all that the store knows.
 func planUnposted(s situation) decision {
+	if s.assignment.Posted && s.state() == "" {
+		return planReadmitted(s)
+	}
 	if s.assignment.Epoch != s.epoch {
 		return planFormer(s)
 	}
@@ -57,6 +60,15 @@ func planUnposted(s situation) decision {
 		return decision{act: jobClaim, state: record.JobClaimed}
 	}
 	return decision{act: jobBegin, state: record.JobSubmitting}
+}
+
+// planReadmitted: OSCAR was asked for the attempt, or may have been, and the report on it was taken away, with all of a
+// cluster that was revoked. It is not posted again: its Job may have run, and be deleted.
+func planReadmitted(s situation) decision {
+	if s.assignment.Cancel {
+		return planForgotten(s)
+	}
+	return s.foundOr(jobSays(record.JobUncertain, record.JobNoAnswer, "what was known of it was forgotten when the cluster was revoked, and OSCAR does not list it"))
 }
 
 // planForgotten: an attempt is to end of which nothing is reported. One that was never claimed the control plane ends by

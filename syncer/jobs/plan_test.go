@@ -48,6 +48,7 @@ func otherSession(s *situation) { s.report.Session = 3 }
 func cancelled(s *situation)    { s.assignment.Cancel = true }
 func serviceGone(s *situation)  { s.replica = replicaGone }
 func formerEpoch(s *situation)  { s.epoch = "second" }
+func readmitted(s *situation)   { s.assignment.Posted = true }
 
 func TestPlanJob(t *testing.T) {
 	for _, c := range []struct {
@@ -67,6 +68,12 @@ func TestPlanJob(t *testing.T) {
 		{"cancelled, and nothing reported", jobWith("", cancelled), jobLook, ""},
 		{"cancelled, nothing reported, and listed", jobWith("", cancelled, listedAgo(0, "Running")), jobReport, record.JobRunning},
 		{"cancelled, nothing reported, and not listed", jobWith("", cancelled, listedAgo(0, "")), jobReport, record.JobCancelled},
+		{"posted, and its report forgotten", jobWith("", readmitted), jobLook, ""},
+		{"posted, its report forgotten, and listed", jobWith("", readmitted, listedAgo(0, "Running")), jobReport, record.JobRunning},
+		{"posted, its report forgotten, and not listed", jobWith("", readmitted, listedAgo(0, "")), jobReport, record.JobUncertain},
+		{"posted, its report forgotten, not listed, and the service gone", jobWith("", readmitted, serviceGone, listedAgo(0, "")), jobReport, record.JobUncertain},
+		{"posted, its report forgotten, not listed, and cancelled", jobWith("", readmitted, cancelled, listedAgo(0, "")), jobReport, record.JobCancelled},
+		{"posted in a former epoch, its report forgotten, and not listed", jobWith("", readmitted, formerEpoch, listedAgo(0, "")), jobReport, record.JobUncertain},
 		{"claimed, and its event lost", jobWith(record.JobClaimed, func(s *situation) { s.memory.unfit = &unfitError{record.JobEventLost, "x"} }), jobReport, record.JobRefused},
 		{"paused before the claim", jobWith("", func(s *situation) { s.stopped = true }), jobRest, ""},
 		{"paused after the claim", jobWith(record.JobClaimed, func(s *situation) { s.stopped = true }), jobReport, record.JobRefused},

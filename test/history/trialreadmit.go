@@ -19,6 +19,7 @@ import (
 func readmitTrials() map[string]func(*trial) error {
 	return map[string]func(*trial) error{
 		"a job on a cluster that is readmitted is started once":                   (*trial).readmittedJob,
+		"a job whose Job is gone when its cluster is readmitted has vanished":     (*trial).readmittedDeleted,
 		"a job that is cancelled before its readmitted cluster tells of it ends":  (*trial).readmittedCancelled,
 		"a job whose member is removed from a readmitted cluster is started once": (*trial).readmittedRemoved,
 		"a service that vanishes from a cluster that is revoked is made again":    (*trial).readmittedVanished,
@@ -95,6 +96,20 @@ func (t *trial) readmittedJob() error {
 		err = errors.Join(err, fmt.Errorf("it is %s, and its Job waits", state))
 	}
 	return errors.Join(err, t.sim.SetJobStatus(jobService, name, oscarsim.JobSucceeded), t.becomes(id, record.JobSucceeded), t.started(1))
+}
+
+// readmittedDeleted has the Job end, and go by its TTL, while the cluster is revoked: nothing tells any more that it has
+// run. It waited when it was told of last, or ran.
+func (t *trial) readmittedDeleted() error {
+	defer t.only()()
+	waits, runs := t.named("-waits"), t.named("-runs")
+	return errors.Join(waits.deletedAway(waits.waitsAt()), runs.deletedAway(runs.standsAt()))
+}
+
+func (t *trial) deletedAway(id, name string, err error) error {
+	err = errors.Join(err, t.revoked())
+	<-time.After(trialSoon)
+	return errors.Join(err, t.sim.DeleteJob(jobService, name), t.readmitted(nothing), t.becomes(id, record.JobVanished), t.started(1))
 }
 
 // waitsAt submits a job, whose Job waits at the OSCAR of the trial's cluster.

@@ -227,9 +227,14 @@ func (c *checker) reportMoves(ch *change, old, now *record.JobReport) {
 	}
 	assignment := c.before(record.AssignmentKey(ch.ref.Cluster, ch.ref.Name, ch.ref.AttemptOf()))
 	backup := assignment != nil && assignment.kv.ModRevision <= c.stood && (ch.old == nil || ch.old.kv.ModRevision <= c.stood)
+	// What was posted, and its report forgotten, is looked for, and not begun again.
+	next := steps()[was]
+	if a := as[record.Assignment](assignment); a != nil && a.Posted && was == "" {
+		next = []record.JobState{record.JobUncertain, record.JobCancelled}
+	}
 	// A Job whose pod cannot start, for certain, is deleted, and refused then.
 	given := was == record.JobSubmitted && now.State == record.JobRefused && old.Reason == record.JobCannotStart && now.Reason == record.JobCannotStart
-	if was != now.State && !given && (old == nil || !old.Found) && !backup && !slices.Contains(steps()[was], now.State) {
+	if was != now.State && !given && (old == nil || !old.Found) && !backup && !slices.Contains(next, now.State) {
 		c.violatef(RuleJobs, ch.key, "its report went from %q to %q", was, now.State)
 	}
 	if assignment == nil {

@@ -212,6 +212,9 @@ func TestJobs(t *testing.T) {
 		{"a report goes back", spoilt("running", func(x *txn) {
 			edit(x, record.JobReportKey("c", "j1", 2), func(r *record.JobReport) { r.State = record.JobClaimed })
 		}), `from "submitted" to "claimed"`, nil},
+		{"begun although it was posted, and its report forgotten", spoilt("assign", func(x *txn) {
+			edit(x, record.AssignmentKey(clusterOf(x), "j1", attemptOf(x)), func(a *record.Assignment) { a.Posted = true })
+		}), `from "" to "claimed"`, nil},
 		{"refused although its pod may start", spoilt("running", func(x *txn) {
 			edit(x, record.JobReportKey("c", "j1", 2), func(r *record.JobReport) { r.State, r.Reason = record.JobRefused, record.JobCannotStart })
 		}), `from "submitted" to "refused"`, nil},
