@@ -51,8 +51,8 @@ type ForwardAnswer struct {
 // a little more.
 const forwardTimeout = 65 * time.Second
 
-// Forward asks one cluster. What the default one does not have, and a request that names none is to
-// read, may be on another of the caller's: then that one is asked.
+// Forward asks one cluster. What the default one does not have, by its list as well, and a request
+// that names none is to read, may be on another of the caller's: then that one is asked.
 func (c *Controller) Forward(ctx context.Context, caller identity.Caller, in ForwardRequest) (*ForwardAnswer, error) {
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, err
@@ -75,11 +75,12 @@ func (c *Controller) Forward(ctx context.Context, caller identity.Caller, in For
 	if what == "" {
 		return out, err
 	}
-	others, _, lost := c.listedOn(ctx, caller, list, in.Name)
-	others = slices.DeleteFunc(others, func(id string) bool { return id == cluster })
+	others, unknown, lost := c.listedOn(ctx, caller, list, in.Name)
 	switch {
-	case lost != nil, len(others) == 0:
+	case lost != nil, len(others) == 0, slices.Contains(others, cluster):
 		return out, err
+	case slices.ContainsFunc(unknown, func(r refusal) bool { return r.cluster == cluster }):
+		return out, err // it may have it: that of another cluster may not be the one that is meant
 	case len(others) > 1:
 		return nil, onSeveral(what, in.Name, others)
 	}
@@ -198,17 +199,21 @@ func changes(in ForwardRequest) (list v1.ForwardRoute, what, name string) {
 func (c *Controller) clustersWith(ctx context.Context, caller identity.Caller, list v1.ForwardRoute, what, name string) ([]string, error) {
 	out, unknown, err := c.listedOn(ctx, caller, list, name)
 	if err == nil && len(unknown) > 0 && len(out) < 2 {
+		var why []string
+		for _, r := range unknown {
+			why = append(why, missingBecause(r.cluster, r.err))
+		}
 		return nil, &fault.Error{
 			Code: fault.CodeUnavailable, RetryAfter: 5 * time.Second,
-			Message: fmt.Sprintf("nothing was changed: it is not known whether %s %.100q is on a cluster that has not answered; say which is meant with ?cluster_id=: %s", what, name, strings.Join(unknown, "; ")),
+			Message: fmt.Sprintf("nothing was changed: it is not known whether %s %.100q is on a cluster that has not answered; say which is meant with ?cluster_id=: %s", what, name, strings.Join(why, "; ")),
 		}
 	}
 	return out, err
 }
 
-// listedOn are those of the caller's clusters whose list has a name, and why of others that is not
+// listedOn are those of the caller's clusters whose list has a name, and the others of which that is not
 // known. It asks nobody where only the default one can be meant.
-func (c *Controller) listedOn(ctx context.Context, caller identity.Caller, list v1.ForwardRoute, name string) (out, unknown []string, err error) {
+func (c *Controller) listedOn(ctx context.Context, caller identity.Caller, list v1.ForwardRoute, name string) (out []string, unknown []refusal, err error) {
 	targets, _, err := c.clustersOf(caller, "")
 	switch {
 	case err != nil:
@@ -224,7 +229,7 @@ func (c *Controller) listedOn(ctx context.Context, caller identity.Caller, list 
 	}
 	for _, r := range refusals {
 		if !r.closed() {
-			unknown = append(unknown, missingBecause(r.cluster, r.err))
+			unknown = append(unknown, r)
 		}
 	}
 	return slices.Compact(out), unknown, nil

@@ -366,6 +366,17 @@ func TestAReadFindsTheBucketOfAnotherCluster(t *testing.T) {
 		answers(http.MethodGet, "/system/volumes/volume", 200, b, "volume")
 		answers(http.MethodGet, "/system/volumes/none", 404, a, "")
 
+		// One that lets nobody in, while its issuer is away for example, may have it: that of the same name elsewhere is
+		// another one.
+		for _, op := range []oscarsim.Op{oscarsim.OpBuckets, oscarsim.OpPresign} {
+			if err := w.Cluster(a).Sim.SetFault(oscarsim.Fault{Op: op, Fault: oscarsim.FaultDeny}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		reads("twin", 403, "", "does not let you in")
+		w.Cluster(a).Sim.ClearFaults()
+		reads("twin", 200, a, "in/object")
+
 		// A cluster that is away takes nothing from what was found, or was not.
 		if err := w.Cluster(c).Sim.SetFault(oscarsim.Fault{Op: oscarsim.OpBuckets, Fault: oscarsim.FaultCrash}); err != nil {
 			t.Fatal(err)
