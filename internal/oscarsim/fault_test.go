@@ -150,6 +150,31 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestWebhookAfterACrashOfACreate: the POST of a mesh worker makes no bucket. What its PUTs do then about the webhook
+// and the notification.
+func TestWebhookAfterACrashOfACreate(t *testing.T) {
+	sim, url := serve(t, oscarsim.Config{})
+	worker := strings.Replace(plain("one"), "{", `{"owner":"cluster_admin","annotations":{"oscar.grycap/federation-worker":"true"},"federation":{"topology":"mesh","members":[]},"token":"t",`, 1)
+	set(t, sim, oscarsim.Fault{Op: "create", Fault: oscarsim.FaultCrash, Count: 1})
+	if got := ask(t, url, "POST", "/system/services", worker); got.err == nil {
+		t.Fatalf("the create answered %d", got.status)
+	}
+	want(t, ask(t, url, "PUT", "/system/services", worker), 204, "")
+	v, _ := sim.Service("one")
+	b, made := sim.Bucket("one")
+	if v.Registered || !made || len(b.Notifies)+len(b.Dangling) != 0 {
+		t.Fatalf("a PUT of the same definition: webhook registered %t, bucket %+v", v.Registered, b)
+	}
+	// A bucket that the definition did not name before has it registered, also one that cannot be made.
+	other := strings.ReplaceAll(worker, "one/", "_one/")
+	if got := ask(t, url, "PUT", "/system/services", other); got.status != 500 {
+		t.Fatalf("got %+v", got)
+	}
+	if v, _ = sim.Service("one"); !v.Registered || v.Webhook != "t" || strings.Join(v.Inputs, " ") != "_one/in" {
+		t.Fatalf("service %+v", v)
+	}
+}
+
 func TestCrashOfADeleteAndAnUpdate(t *testing.T) {
 	sim, url := serve(t, oscarsim.Config{})
 	if err := sim.PutService(plain("one")); err != nil {

@@ -58,11 +58,11 @@ func (m *minio) makePrivate(svc *wire.Service, folder string, update bool) error
 	}
 	for _, name := range svc.BucketList {
 		b, err := m.makeBucket(name)
-		switch {
-		case err == nil && folder != "":
+		if err == nil && folder != "" {
 			b.objects[folder+"/"] = object{}
-			m.enable(b, svc.Name, folder+"/")
-		case err != nil && !update:
+			err = m.enable(b, svc.Name, folder+"/")
+		}
+		if err != nil && !update {
 			return err
 		}
 	}

@@ -68,9 +68,14 @@ func (m *minio) visible(b *bucket) []notification {
 	})
 }
 
-// enable adds a notification. Reading and writing back drops the dangling ones, as MinIO hides them.
-func (m *minio) enable(b *bucket, service, prefix string) {
+// enable adds a notification, which MinIO refuses for a webhook that is not registered. Reading and writing back drops
+// the dangling ones, as MinIO hides them.
+func (m *minio) enable(b *bucket, service, prefix string) error {
+	if _, registered := m.webhooks[service]; !registered {
+		return refusal("error enabling bucket notification: InvalidArgument: A specified destination ARN does not exist or is not well-formed. Verify the destination ARN.")
+	}
 	b.notifications = append(m.visible(b), notification{service, prefix})
+	return nil
 }
 
 // disable removes a service's notifications from a bucket, if there is one.
@@ -151,7 +156,7 @@ func (m *minio) makeBuckets(svc *wire.Service, own wire.MinIOProvider, update bo
 			err = fmt.Errorf("error enabling webhook for bucket, missing foler on path %q", []string{name})
 		case err == nil:
 			b.objects[folder+"/"] = object{}
-			m.enable(b, svc.Name, folder+"/")
+			err = m.enable(b, svc.Name, folder+"/")
 		}
 		if err != nil && !update {
 			return nil, err

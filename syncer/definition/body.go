@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -167,6 +168,32 @@ func DetachedBody(shown json.RawMessage) ([]byte, error) {
 	}
 	keepOwner(fields)
 	return json.Marshal(fields)
+}
+
+// unmakeable is the bucket of RegisteringBody. MinIO lets nobody make one of such a name.
+const unmakeable = "_oscarfed"
+
+// RegisteringBody is the service as OSCAR showed it, with one output, in a bucket that cannot be made. OSCAR goes
+// on all the same, and registers the webhook of the service before it stores the definition: it does so for each
+// bucket that the definition did not name before, and for no other.
+func RegisteringBody(shown json.RawMessage) ([]byte, error) {
+	body, err := DetachedBody(shown)
+	if err != nil {
+		return nil, err
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(body, &fields); err != nil {
+		return nil, fmt.Errorf("service: %w", err)
+	}
+	fields[fieldOutput] = mustJSON([]map[string]string{{"storage_provider": "minio.default", "path": unmakeable + "/webhook"}})
+	fields["visibility"] = mustJSON("private") // lest OSCAR make a group for it
+	return json.Marshal(fields)
+}
+
+// Registering says whether a service, as OSCAR shows it, is what RegisteringBody made of it.
+func Registering(service *manager.Service) bool {
+	names, err := BucketsOf(service)
+	return err == nil && slices.Contains(names, unmakeable)
 }
 
 // mustJSON encodes strings and maps of them, which cannot fail.

@@ -73,6 +73,8 @@ func noEffect(v *observation, step act) string {
 		return "OSCAR says that it stopped the service, and it still runs; look into its log"
 	case release:
 		return "OSCAR says that it changed the service, and it still carries our marks; look into its log"
+	case register:
+		return "OSCAR says that it changed the service, and it is as before, so its webhook may be missing; look into its log"
 	case detach:
 		return "OSCAR says that it changed the service, and it still names its buckets; it is not deleted, since OSCAR would delete them with it"
 	}

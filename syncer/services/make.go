@@ -58,7 +58,14 @@ func (s *Services) create(ctx context.Context, v *observation) (bool, error) {
 	})
 	s.process.writes.change(v.name, func(n *recent) {
 		n.written = s.session.Now()
-		if api, ok := errors.AsType[*manager.APIError](err); ok && api.Unanswered() {
+		api, failed := errors.AsType[*manager.APIError](err)
+		switch {
+		case err == nil:
+			n.confirm(v.desired.UID)
+		case failed && (api.Unanswered() || api.Status != 0 && !api.Definite()):
+			n.confirmed, n.unconfirmed = "", v.desired.UID
+		}
+		if failed && api.Unanswered() {
 			n.openUntil = n.written.Add(s.timeout(v) / 2)
 			return
 		}
@@ -67,6 +74,26 @@ func (s *Services) create(ctx context.Context, v *observation) (bool, error) {
 	})
 	s.session.FailPoints.Hit(failAfterCreate)
 	return err == nil, s.noteFailure(v, create, record.ReasonCreateFailed, err)
+}
+
+// register sends a PUT that has OSCAR register the webhook of the service, which it does for a bucket that the
+// definition did not name before.
+func (s *Services) register(ctx context.Context, v *observation) (bool, error) {
+	body, err := definition.RegisteringBody(v.service.JSON)
+	if err != nil {
+		return false, err
+	}
+	if err := s.fence(v); err != nil {
+		return false, err
+	}
+	s.session.Log.Warn("OSCAR did not say that it made the service, and may not have registered its webhook: it is registered again", "service", v.name)
+	s.session.FailPoints.Hit(failBeforeUpdate)
+	err = s.call(ctx, v, register, func(ctx context.Context, timeout time.Duration) error {
+		return s.deps.OSCAR.Update(ctx, v.name, body, "", timeout)
+	})
+	s.process.writes.change(v.name, func(n *recent) { n.written = s.session.Now() })
+	s.session.FailPoints.Hit(failAfterUpdate)
+	return err == nil, s.noteFailure(v, register, record.ReasonCreateFailed, err)
 }
 
 // update sends the PUT of the whole definition. OSCAR makes each bucket that is

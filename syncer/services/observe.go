@@ -271,6 +271,12 @@ func (s *Services) complete(v *observation, listed time.Time, half bool) error {
 			return fmt.Errorf("service %q: %w", v.name, err)
 		}
 		s.process.writes.sawPresent(v.name)
+		v.local.proven = v.def != nil && v.def.MakesBuckets() && v.local.storage
+		s.process.writes.change(v.name, func(n *recent) {
+			if n.unconfirmed == v.desired.UID && definition.Registering(v.service) {
+				n.confirm(v.desired.UID)
+			}
+		})
 		if made := definition.BucketsMade(v.service.Annotations); len(made) > 0 {
 			s.process.writes.change(v.name, func(n *recent) { n.made = definition.Union(n.made, made) })
 		}

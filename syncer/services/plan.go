@@ -20,6 +20,7 @@ import (
 //	  │                             ▲                            │
 //	  │ vanished (drifted)          │ read-back changed (drifted)│
 //	  └─────────────────────────────┴────────────────────────────┘
+//	unanswered, and made all the same ──► register ──► update ──► read
 //	             │
 //	             ▼ tombstone
 //	ours ──► (jobs end) ──► detach ──► erase ──► absent ──► (drop buckets) ──► deleted
@@ -143,6 +144,8 @@ func planPresent(s situation) decision {
 		return heldAhead(s, s.local.generation)
 	case s.local.half:
 		return planHalf(s)
+	case s.mayLackWebhook():
+		return planRegister(s)
 	}
 	// With another storage it is as new: what OSCAR shows then is compared with nothing.
 	applied := s.applied() && !s.moved
@@ -165,6 +168,32 @@ func planPresent(s situation) decision {
 		return s.waits()
 	}
 	return planUpdate(s)
+}
+
+// mayLackWebhook says that nothing shows that OSCAR came as far as the webhook when it made the service. OSCAR
+// shows no webhook, and a PUT of the same definition registers none.
+func (s situation) mayLackWebhook() bool {
+	return s.memory.unconfirmed && !s.local.proven && !(s.applied() && s.desired.Drift == oscar.DriftReport)
+}
+
+// planRegister: the webhook is registered once, whether it is there or not.
+func planRegister(s situation) decision {
+	if s.stopped || s.desired.Paused {
+		if s.applied() {
+			return decision{act: rest}
+		}
+		return s.waits()
+	}
+	if wait := s.memory.workingUntil.Sub(s.now); wait > 0 {
+		return decision{act: look, after: min(wait, pollWrite)}
+	}
+	if d, stopped := s.startFirst(); stopped {
+		return d
+	}
+	if d, wait := s.backOff(register); wait {
+		return d
+	}
+	return decision{act: register}
 }
 
 // waits: what is desired is applied when the pause ends. That is told once in an epoch, and when a difference was

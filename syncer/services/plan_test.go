@@ -142,6 +142,17 @@ func TestPlan(t *testing.T) {
 		{"listed and not readable, not healed", situation{desired: apply, fresh: true, local: mine(func(l *local) { l.half = true }), memory: memory{tried: heal, notBefore: later(time.Minute), failure: &failure{}}},
 			decision{act: report, phase: record.PhaseWedged, reason: record.ReasonCreateFailed, after: pollJobs}},
 
+		// A POST that was not answered with success.
+		{"perhaps without a webhook", situation{desired: apply, fresh: true, local: mine(), memory: memory{unconfirmed: true}}, decision{act: register}},
+		{"perhaps without a webhook, not as asked", situation{desired: apply, fresh: true, local: mine(func(l *local) { l.differs = "image" }), memory: memory{unconfirmed: true}}, decision{act: register}},
+		{"perhaps without a webhook, POST at work", situation{desired: apply, fresh: true, local: mine(), memory: memory{unconfirmed: true, workingUntil: later(time.Minute)}}, decision{act: look, after: pollWrite}},
+		{"perhaps without a webhook, paused", situation{desired: apply, fresh: true, stopped: true, local: mine(), memory: memory{unconfirmed: true}}, decision{act: rest}},
+		{"perhaps without a webhook, stopped", situation{desired: toStop, fresh: true, local: mine(runs, halted), memory: memory{unconfirmed: true}}, decision{act: start}},
+		{"its buckets show that it has a webhook", situation{desired: apply, fresh: true, local: mine(func(l *local) { l.proven = true }), memory: memory{unconfirmed: true}}, decision{act: settle}},
+		{"made again, perhaps without a webhook", situation{desired: apply, fresh: true, observed: ready(), local: mine(), memory: memory{unconfirmed: true}}, decision{act: register}},
+		{"made again, perhaps without a webhook, paused", situation{desired: apply, fresh: true, stopped: true, observed: ready(), local: mine(), memory: memory{unconfirmed: true}}, decision{act: rest}},
+		{"made again, perhaps without a webhook, report only", situation{desired: reportOnly, fresh: true, observed: ready(), local: mine(), memory: memory{unconfirmed: true}}, report1(record.PhaseReady, record.ReasonApplied)},
+
 		// Drift.
 		{"drift", situation{desired: apply, observed: ready(), local: mine(drift)}, decision{act: update, repair: true, drifted: true}},
 		{"drift, repaired, with something of OSCAR's lost", situation{desired: apply, fresh: true, observed: ready(), updated: true, local: mine(func(l *local) { l.hash = changed })}, decision{act: settle}},
@@ -231,7 +242,7 @@ func TestPlanNeverHarms(t *testing.T) {
 		d := plan(s)
 		deletes := d.act == detach || d.act == erase || d.act == dropBuckets
 		tombstone := s.desired != nil && s.desired.Tombstone()
-		touches := d.act == start || d.act == stop || d.act == update || d.act == detach || d.act == erase
+		touches := d.act == start || d.act == stop || d.act == update || d.act == register || d.act == detach || d.act == erase
 		switch {
 		case d.act.writes() && s.desired == nil:
 			t.Fatal("absence of a desired record was taken for an order")
@@ -259,7 +270,7 @@ func TestPlanNeverHarms(t *testing.T) {
 			t.Fatalf("%s of a service of a lost history", d.act)
 		case d.act == create && !s.desired.Again && s.observed != nil && s.observed.Epoch != s.epoch && s.observed.ReadBack != "":
 			t.Fatal("a service that was perhaps deleted in a lost history is made again")
-		case (d.act == update || d.act == detach || d.act == release) && s.local.runState == record.RunStopped:
+		case (d.act == update || d.act == register || d.act == detach || d.act == release) && s.local.runState == record.RunStopped:
 			t.Fatal("a PUT of a stopped service, which fails and starts it")
 		case d.act == stop && s.desired.RunState != record.RunStopped:
 			t.Fatal("a service is stopped without an order")
@@ -286,6 +297,7 @@ func anySituation(t *rapid.T) situation {
 			epoch:      epochs.Draw(t, "its epoch"),
 			hash:       hashes.Draw(t, "hash"),
 			storage:    rapid.Bool().Draw(t, "storage"),
+			proven:     rapid.Bool().Draw(t, "proven"),
 			half:       rapid.Bool().Draw(t, "half"),
 			differs:    rapid.SampledFrom([]string{"", "image"}).Draw(t, "differs"),
 			running:    rapid.IntRange(0, 1).Draw(t, "running"),
@@ -297,6 +309,7 @@ func anySituation(t *rapid.T) situation {
 			postUntil: instants.Draw(t, "post"), deleteUntil: instants.Draw(t, "delete"), workingUntil: instants.Draw(t, "working"),
 			tried: act(rapid.IntRange(0, int(stop)).Draw(t, "tried")), notBefore: instants.Draw(t, "not before"), failure: &failure{},
 			repairs: rapid.IntRange(0, 4).Draw(t, "repairs"), unfixable: hashes.Draw(t, "unfixable"),
+			unconfirmed: rapid.IntRange(0, 9).Draw(t, "unconfirmed") == 0,
 			bucketsMade: rapid.Bool().Draw(t, "noted"), bucketsDropped: rapid.Bool().Draw(t, "dropped"),
 		},
 	}

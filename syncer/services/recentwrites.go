@@ -24,6 +24,9 @@ type recent struct {
 	openUntil time.Time
 	// posted says that a POST of this process was answered with success.
 	posted bool
+	// confirmed is the life whose POST was answered so, or whose webhook was registered since, and unconfirmed
+	// one whose POST may have had no such answer.
+	confirmed, unconfirmed string
 	// deleteAt is when a DELETE was sent that has not been answered.
 	deleteAt time.Time
 	// absentIn holds the starts of the lists, since then, without the service.
@@ -101,6 +104,7 @@ func (b *recentWrites) read(name string, desired *record.Desired, revision int64
 			bucketsDropped: n.bucketsDropped,
 			volume:         n.volume,
 			volumeDone:     n.volumeDone,
+			unconfirmed:    desired != nil && n.unconfirmed == desired.UID,
 		}
 		m.workingUntil, m.halfSince = n.openUntil, n.halfSince
 		if !n.postAt.IsZero() {
@@ -173,6 +177,18 @@ func (b *recentWrites) assume(name string, since time.Time) {
 	b.change(name, func(n *recent) { n.assumedAt, n.openUntil, n.posted = since, since.Add(b.working), false })
 }
 
+// doubt notes that an earlier process may have sent the POST of a life, and got no answer.
+func (b *recentWrites) doubt(name, uid string) {
+	b.change(name, func(n *recent) {
+		if n.confirmed != uid {
+			n.unconfirmed = uid
+		}
+	})
+}
+
+// confirm notes that OSCAR has registered the webhook of a life.
+func (n *recent) confirm(uid string) { n.confirmed, n.unconfirmed = uid, "" }
+
 // forgive forgets failures.
 func (n *recent) forgive() {
 	n.tried, n.tries, n.notBefore, n.failure, n.final = rest, 0, time.Time{}, nil, false
@@ -240,6 +256,7 @@ func (b *recentWrites) forget(now time.Time, keep func(name string) bool) {
 // process may have sent its POST a moment before it died. What is still being
 // prepared was not ordered yet.
 func (p *Process) AssumeForPredecessors(now *session.Session, view *store.MirrorView) {
+	registered := now.DesiredCluster(view)
 	for kv := range view.Prefix(record.DesiredServicesPrefix(now.ID)) {
 		d, err := store.Decode[record.Desired](kv)
 		if err != nil || d.Intent == record.IntentPrepare {
@@ -249,6 +266,10 @@ func (p *Process) AssumeForPredecessors(now *session.Session, view *store.Mirror
 		o := now.Observed(view, name, d.UID)
 		if o == nil || o.Phase == record.PhasePending || o.Phase == record.PhasePrepared || o.Phase == record.PhaseApplying {
 			p.writes.assume(name, now.Started)
+			// After a restore the service may have been in use for long.
+			if d.Intent == record.IntentApply && registered != nil && d.Epoch == registered.Word() && (o == nil || o.Applied() == 0) {
+				p.writes.doubt(name, d.UID)
+			}
 		}
 	}
 }

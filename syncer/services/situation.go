@@ -35,6 +35,9 @@ type local struct {
 	hash string
 	// storage says that it names an input, output or mount.
 	storage bool
+	// proven says that its POST makes buckets, which OSCAR does after it has registered the webhook:
+	// with them it is known to have gone so far.
+	proven bool
 	// perishes names the volume that OSCAR would delete with it; empty for none.
 	perishes string
 	// marked says that it carries marks of a federation: annotations, or OSCAR's own
@@ -111,6 +114,9 @@ type memory struct {
 	// outcome: until then it is only why the step goes on.
 	failure *failure
 	final   bool
+	// unconfirmed says that OSCAR did not answer the POST of this life with success: it may have made the
+	// service and died before it registered its webhook.
+	unconfirmed bool
 	// bucketsMade says that writes of this process made buckets of this life.
 	bucketsMade bool
 	// bucketsDropped says that no bucket of this life is left.
@@ -161,6 +167,8 @@ const (
 	create
 	// update: PUT of the whole definition.
 	update
+	// register: PUT that has OSCAR register the service's webhook at its MinIO; an update follows.
+	register
 	// detach: PUT without input, output and mount.
 	detach
 	// erase: DELETE.
@@ -182,7 +190,7 @@ const (
 func (a act) writes() bool { return a >= create }
 
 func (a act) String() string {
-	names := [...]string{"rest", "look", "vote", "report", "reread", "settle", "acknowledge", "count", "create", "update", "detach", "erase", "drop buckets", "drop volume", "heal", "release", "start", "stop"}
+	names := [...]string{"rest", "look", "vote", "report", "reread", "settle", "acknowledge", "count", "create", "update", "register", "detach", "erase", "drop buckets", "drop volume", "heal", "release", "start", "stop"}
 	if int(a) < len(names) {
 		return names[a]
 	}

@@ -72,6 +72,8 @@ func (s *Services) step(ctx context.Context, v *observation, d decision) (bool, 
 		return s.create(ctx, v)
 	case update:
 		return s.update(ctx, v, d.repair)
+	case register:
+		return s.register(ctx, v)
 	case detach:
 		return s.detach(ctx, v)
 	case erase:

@@ -24,6 +24,14 @@ func (s *suite) putBuckets(t *testing.T) {
 			s.kept(t, n+"b", "", "in/", "out/")
 		})
 	}
+	t.Run("bucket that cannot be made", func(t *testing.T) {
+		def := worker(mesh, mesh+"b")
+		s.put(t, bare(mesh).with("output", files("_none/x")).with("federation", federation("mesh"))).want(t, 500, noSuchUser+noOwner)
+		s.get(t, mesh).has(t, `[{"storage_provider":"minio.default","path":"_none/x"}]`, "output")
+		s.kept(t, mesh+"b", "", "in/", "out/")
+		s.put(t, def).want(t, 500, noSuchUser+noOwner)
+		s.kept(t, mesh+"b", "", "in/", "out/")
+	})
 	t.Run("bucket of another service", func(t *testing.T) {
 		def := worker(mesh, own)
 		s.put(t, def).want(t, 500, noSuchUser+noOwner)
