@@ -372,7 +372,7 @@ func TestWhatIsNoJobIsRefused(t *testing.T) {
 		if err != nil || len(list) != 2 || !more || list[0].ID < list[1].ID {
 			t.Errorf("%+v %v %v", list, more, err)
 		}
-		rest, more, err := w.Jobs.List(t.Context(), admin, jobs.Query{Before: list[1].ID})
+		rest, more, err := w.Jobs.List(t.Context(), admin, jobs.Query{Before: list[1].Position})
 		if err != nil || len(rest) != 1 || more || rest[0].ID != first.ID {
 			t.Errorf("%+v %v %v", rest, more, err)
 		}
@@ -434,7 +434,7 @@ func TestJobsAreFoundByTheTimeOfTheirAcceptance(t *testing.T) {
 				if !more {
 					break
 				}
-				page.Before = list[len(list)-1].ID
+				page.Before = list[len(list)-1].Position
 			}
 			if !slices.Equal(got, want) {
 				t.Errorf("%+v: %q, want %q", tt.q, got, want)

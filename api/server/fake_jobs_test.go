@@ -102,7 +102,7 @@ func (f jobCases) Resolve(ctx context.Context, c identity.Caller, o jobs.Order, 
 func exampleJob() *jobs.Job {
 	started := moment("2026-11-20T13:04:08.000Z")
 	return &jobs.Job{
-		ID: "0199d0a1-7c00-7000-8000-000000000001", Federation: "0199c3a2-5f0e-7c31-9a44-3b1f0d8e6a21", GroupID: "grayifyr0",
+		ID: jobID, Position: offeredAt, Federation: "0199c3a2-5f0e-7c31-9a44-3b1f0d8e6a21", GroupID: "grayifyr0",
 		Owner: "ann", ClusterID: "oscar-cluster-a", Service: "grayifyr0", By: "bob", Size: 17, State: record.JobRunning,
 		Attempt: 2, Place: &record.Place{ClusterID: "oscar-cluster-b", ServiceName: "grayifyr1", UID: "u", Name: "grayifyr1-0199d0a1-7c00-7000-8000-000000000001-2"},
 		Attempts: []record.Attempt{{

@@ -93,7 +93,7 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
 		out.Jobs[i] = list[i].Wire(caller)
 	}
 	if more {
-		out.Next = cursorOf(list[len(list)-1].ID)
+		out.Next = cursorOf(list[len(list)-1].Position)
 	}
 	if counts {
 		states, err := s.cp.Jobs.Count(r.Context(), caller, q)
@@ -133,14 +133,17 @@ func (p *params) jobQuery() jobs.Query {
 // cursorMark tells cursors of this list from others, and from those of another form.
 const cursorMark = "j1."
 
-func cursorOf(id string) string { return base64.RawURLEncoding.EncodeToString([]byte(cursorMark + id)) }
+func cursorOf(p jobs.Position) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(cursorMark + p))
+}
 
-func ofCursor(cursor string) (id string, ok bool) {
+func ofCursor(cursor string) (p jobs.Position, ok bool) {
 	text, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil || len(text) <= len(cursorMark) || len(text) > 100 || string(text[:len(cursorMark)]) != cursorMark {
 		return "", false
 	}
-	return string(text[len(cursorMark):]), true
+	p = jobs.Position(text[len(cursorMark):])
+	return p, p.Valid()
 }
 
 func (s *Server) watchJobs(w http.ResponseWriter, r *http.Request, q jobs.Query) error {

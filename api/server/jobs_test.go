@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -19,8 +20,11 @@ import (
 )
 
 const (
-	jobID    = "0199d0a1-7c00-7000-8000-000000000001"
-	svcToken = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	jobID = "0199d0a1-7c00-7000-8000-000000000001"
+	// offeredAt is the position of a Job that was offered, and offeredID its id.
+	offeredAt = "0199d0a1-7c00-/" + offeredID
+	offeredID = "3b1f0d8e-6a21-4c31-9a44-5f0e7c319a44"
+	svcToken  = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 )
 
 // OSCAR answers 201 without a body; what the job is called is in headers that its
@@ -235,7 +239,7 @@ func TestJobsInPages(t *testing.T) {
 	}
 	f.calls, f.jobs.more, f.jobs.list = nil, false, nil
 	want(t, c.do("GET", "/system/jobs?cursor="+page.Next, ""), 200, jsonType, `{"jobs":[]}`)
-	if got := f.only(t).args; !reflect.DeepEqual(got, jobs.Query{Before: jobID}) {
+	if got := f.only(t).args; !reflect.DeepEqual(got, jobs.Query{Before: offeredAt}) {
 		t.Errorf("asked %+v", got)
 	}
 }
@@ -243,11 +247,14 @@ func TestJobsInPages(t *testing.T) {
 func TestJobsRefusals(t *testing.T) {
 	f := &fake{}
 	c := newClient(t, f)
+	// Older versions made such a cursor of the id of an offered Job, which says nothing about its place.
+	idOnly := base64.RawURLEncoding.EncodeToString([]byte("j1." + offeredID))
 	for query, path := range map[string]string{
-		"limit=0": "?limit", "limit=1001": "?limit", "limit=x": "?limit", "state=lost": "?state", "state=": "?state", "cursor=!": "?cursor",
+		"cursor=" + idOnly: "?cursor",
+		"limit=0":          "?limit", "limit=1001": "?limit", "limit=x": "?limit", "state=lost": "?state", "state=": "?state", "cursor=!": "?cursor",
 		"cursor=ajEu": "?cursor", "cursor=MTIzNDU2": "?cursor", "watch=yes": "?watch", "counts=1": "?counts",
 		"since=yesterday": "?since", "until=2026-11-20": "?until", "since=2026-11-20T12:00:00Z&until=2026-11-20T12:00:00Z": "?until",
-		"watch=true&limit=3": "?watch", "watch=true&cursor=ajEuMQ": "?watch", "watch=true&counts=true": "?watch",
+		"watch=true&limit=3": "?watch", "watch=true&cursor=" + base64.RawURLEncoding.EncodeToString([]byte("j1."+jobID)): "?watch", "watch=true&counts=true": "?watch",
 	} {
 		if p := problemOf(t, c.do("GET", "/system/jobs?"+query, "")); p.Status != 400 || len(p.Violations) != 1 || p.Violations[0].Path != path {
 			t.Errorf("%s: %+v", query, p)

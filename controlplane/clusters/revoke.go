@@ -113,7 +113,7 @@ func (c *Controller) Readmit(ctx context.Context, caller identity.Caller, id str
 // syncer that it does. A readmission takes the report away.
 func (c *Controller) forgetsPosted(cluster string) (found bool) {
 	c.state.Read(func(v *view.View) {
-		for id := range v.Jobs.ByCluster.Of(cluster).All() {
+		for id := range v.Jobs.ByCluster.Of(cluster).IDs() {
 			j := v.Jobs.ByID.Get(id).Rec
 			at, n := view.AttemptID{Job: id, Attempt: j.Attempt}, v.Nodes.Get(cluster)
 			r, a := n.Reports.Get(at).Rec, n.Assignments.Get(at).Rec

@@ -18,25 +18,31 @@ func (c *Controller) Count(ctx context.Context, caller identity.Caller, q Query)
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, err
 	}
+	var out map[State]int
+	c.state.Read(func(v *view.View) { out = count(v, caller, q) })
+	return out, nil
+}
+
+// count is Count in a view.
+func count(v *view.View, caller identity.Caller, q Query) map[State]int {
 	q.States = nil
 	out := map[State]int{}
-	c.state.Read(func(v *view.View) {
-		for id := range v.Jobs.Begun.Backward() {
-			if id < q.first() {
-				break
-			}
-			if q.timed() && !q.acceptedIn(v.Jobs.ByID.Head(id).AcceptedAt) {
-				continue
-			}
-			if view := jobFor(v, caller, q, id); view != nil {
-				out[view.State]++
-			}
+	for p := range v.Jobs.Begun.Backward() {
+		if p < q.first() {
+			break
 		}
-		if n := countQueued(v, caller, q); n > 0 {
-			out[record.JobQueued] += n
+		id := p.ID()
+		if q.timed() && !q.acceptedIn(v.Jobs.ByID.Head(id).AcceptedAt) {
+			continue
 		}
-	})
-	return out, nil
+		if view := jobFor(v, caller, q, id); view != nil {
+			out[view.State]++
+		}
+	}
+	if n := countQueued(v, caller, q); n > 0 {
+		out[record.JobQueued] += n
+	}
+	return out
 }
 
 // countQueued counts the queued jobs of a query. Those of one class are alike in all that it asks
@@ -48,7 +54,7 @@ func countQueued(v *view.View, caller identity.Caller, q Query) (n int) {
 		for _, queue := range v.Jobs.Queued.Get(uid).All() {
 			for _, jobs := range queue.All() {
 				if q.ClusterID != "" { // they may have been at different ones
-					for id := range jobs.All() {
+					for id := range jobs.IDs() {
 						if jobFor(v, caller, q, id) != nil {
 							n++
 						}
@@ -56,7 +62,7 @@ func countQueued(v *view.View, caller identity.Caller, q Query) (n int) {
 					continue
 				}
 				switch {
-				case jobFor(v, caller, ofAnyTime, jobs.First()) == nil:
+				case jobFor(v, caller, ofAnyTime, jobs.First().ID()) == nil:
 				case !q.timed():
 					n += jobs.Len()
 				default:
@@ -70,11 +76,11 @@ func countQueued(v *view.View, caller identity.Caller, q Query) (n int) {
 
 // countAccepted counts the jobs of a list that were accepted at the time that a query asks for.
 func countAccepted(v *view.View, q Query, jobs view.List) (n int) {
-	for id := range jobs.Backward() {
-		if id < q.first() {
+	for p := range jobs.Backward() {
+		if p < q.first() {
 			break
 		}
-		if q.acceptedIn(v.Jobs.ByID.Head(id).AcceptedAt) {
+		if q.acceptedIn(v.Jobs.ByID.Head(p.ID()).AcceptedAt) {
 			n++
 		}
 	}

@@ -87,15 +87,17 @@ func (f *Follower) Step(ctx context.Context, after int64, fn func(revision int64
 
 // ids are the jobs that the next step looks at, in the order of their acceptance.
 func (f *Follower) ids(after int64) (ids []string, err error) {
+	var found []Position
 	f.c.state.Read(func(v *view.View) {
 		dirty := f.take()
 		if f.begun {
 			for id := range dirty {
-				ids = append(ids, id)
+				found = append(found, v.Jobs.ByID.Position(id))
 			}
 			return
 		}
-		for id := range view.NewestOf(f.q.lists(v, f.caller)) {
+		for p := range view.NewestOf(f.q.lists(v, f.caller)) {
+			id := p.ID()
 			head := v.Jobs.ByID.Head(id)
 			if !f.q.may(head) || !mayReadJob(v, f.caller, head) {
 				continue
@@ -103,18 +105,21 @@ func (f *Follower) ids(after int64) (ids []string, err error) {
 			switch {
 			case after == 0 && head.State.Ended():
 				continue
-			case after == 0 && len(ids) == maxFirst:
+			case after == 0 && len(found) == maxFirst:
 				return
 			case after != 0 && !changedAfter(v, id, after):
 				continue
-			case len(ids) == maxMissed:
+			case len(found) == maxMissed:
 				err = fmt.Errorf("%w: more than %d jobs have changed after revision %d", store.ErrCompacted, maxMissed, after)
 				return
 			}
-			ids = append(ids, id)
+			found = append(found, p)
 		}
 	})
-	slices.Sort(ids)
+	slices.Sort(found)
+	for _, p := range found {
+		ids = append(ids, p.ID())
+	}
 	return ids, err
 }
 

@@ -20,23 +20,26 @@ type Query struct {
 	// Since and Until bound when a job was accepted: not before Since, and before Until. Zero times
 	// bound nothing.
 	Since, Until time.Time
-	// Before is the id of a job: only those that were accepted before are given.
-	Before string
+	// Before is the position of a job: only those that were accepted before are given.
+	Before Position
 	// Limit is how many at most; 0 means 100, more than v1.MaxPage are not given.
 	Limit int
 }
+
+// Position is the place of a job in the order of acceptance.
+type Position = view.JobPosition
 
 // acceptance is how much later than the time in its id a job can have been accepted: both are read
 // one after the other, and a clock may be set in between. It can have been accepted much earlier:
 // a process whose clock is set back goes on behind the ids that it has made.
 const acceptance = time.Minute
 
-// first is the first id that a job that matches can have.
-func (q Query) first() string {
+// first is the first position that a job that matches can have.
+func (q Query) first() Position {
 	if q.Since.IsZero() {
 		return ""
 	}
-	return record.FirstUID(q.Since.Add(-acceptance))
+	return Position(record.FirstUID(q.Since.Add(-acceptance)))
 }
 
 // timed says that the query asks for a time.
@@ -69,7 +72,7 @@ func (q Query) lists(v *view.View, caller identity.Caller) []view.List {
 		f := v.Federations.Get(uid).Rec
 		switch {
 		case of.Empty():
-		case q.Federation != "" && q.Federation != uid && q.Federation != v.Jobs.ByID.Head(of.First()).GroupID:
+		case q.Federation != "" && q.Federation != uid && q.Federation != v.Jobs.ByID.Head(of.First().ID()).GroupID:
 		case f != nil && caller.MayRead(f.Owner, f.Visibility, f.AllowedUsers),
 			caller.Administrator, caller.Subject != "" && v.Jobs.Subjects.Get(caller.Subject).Get(uid) > 0:
 			add(of)

@@ -28,7 +28,7 @@ type head struct {
 type rank struct {
 	account, federation         float64
 	accountJobs, federationJobs int
-	first                       string
+	first                       Position
 }
 
 func (r rank) compare(o rank) int {
@@ -125,9 +125,9 @@ func whyWaits(v *view.View, j *record.Job) (record.JobReason, string) {
 	if j.Reason != "" || class.Empty() {
 		return j.Reason, j.Message
 	}
-	first := v.Jobs.ByID.Get(class.First()).Rec
+	first := v.Jobs.ByID.Get(class.First().ID()).Rec
 	if first.Reason != record.JobNoCandidate {
 		return j.Reason, j.Message
 	}
-	return first.Reason, view.Shorten(fmt.Sprintf("%d of its jobs wait before it: %s", class.Before(j.Job).Len(), first.Message), maxJobMessage)
+	return first.Reason, view.Shorten(fmt.Sprintf("%d of its jobs wait before it: %s", class.Before(view.PositionOf(j)).Len(), first.Message), maxJobMessage)
 }

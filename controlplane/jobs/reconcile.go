@@ -79,12 +79,12 @@ func (c *Controller) stateChanged(news *view.Changes) {
 			}
 		}
 		for cluster := range news.Clusters {
-			for id := range v.Jobs.ByCluster.Of(cluster).All() {
+			for id := range v.Jobs.ByCluster.Of(cluster).IDs() {
 				ids = append(ids, id)
 			}
 		}
 		for uid := range news.Federations {
-			for id := range v.Jobs.ByFederation.Of(uid).All() {
+			for id := range v.Jobs.ByFederation.Of(uid).IDs() {
 				if !v.Jobs.ByID.Head(id).State.Ended() {
 					ids = append(ids, id)
 				}
@@ -337,7 +337,7 @@ func (c *Controller) watchSessions() []string {
 			if now.Sub(d.away[cluster]) < c.cfg.LostAfter {
 				continue
 			}
-			ids = slices.AppendSeq(ids, v.Jobs.ByCluster.Of(cluster).All())
+			ids = slices.AppendSeq(ids, v.Jobs.ByCluster.Of(cluster).IDs())
 		}
 	})
 	return ids

@@ -146,7 +146,7 @@ func (p *round) choose(v *view.View, h *head) (choice, bool) {
 		return choice{}, false
 	}
 	out := choice{candidates: fl}
-	out.snapshot, out.decision = fl.choose(v.Jobs.ByID.Get(h.jobs.First()).Rec)
+	out.snapshot, out.decision = fl.choose(v.Jobs.ByID.Get(h.jobs.First().ID()).Rec)
 	if out.decision.Chosen == "" {
 		p.full(v, h)
 		return choice{}, false
@@ -159,7 +159,7 @@ func (p *round) choose(v *view.View, h *head) (choice, bool) {
 // It is false when none is left.
 func (p *round) skip(v *view.View, h *head) bool {
 	for ; !h.jobs.Empty(); h.jobs = h.jobs.Rest() {
-		id := h.jobs.First()
+		id := h.jobs.First().ID()
 		if _, found := foundOf(v, id); !found && !p.rests(v.Jobs.ByID.Get(id).Rec) {
 			return true
 		}
@@ -230,7 +230,7 @@ func (p *round) full(v *view.View, h *head) {
 	if !p.skip(v, h) {
 		return
 	}
-	j := v.Jobs.ByID.Get(h.jobs.First())
+	j := v.Jobs.ByID.Get(h.jobs.First().ID())
 	if j.Rec.Reason == record.JobNoCandidate {
 		return
 	}
@@ -254,7 +254,7 @@ func (p *round) full(v *view.View, h *head) {
 
 // assign enters an assignment into the round.
 func (p *round) assign(v *view.View, h *head, c choice) {
-	j := v.Jobs.ByID.Get(h.jobs.First())
+	j := v.Jobs.ByID.Get(h.jobs.First().ID())
 	m, next := c.candidates.Members[c.at], *j.Rec
 	next.State, next.Attempt, next.NotBefore, next.Epoch = record.JobAssigned, next.Attempt+1, nil, p.epoch
 	next.Reason, next.Message, next.ChangedAt = "", "", record.At(p.now)

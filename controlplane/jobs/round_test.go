@@ -119,8 +119,8 @@ func TestWhatWaitsCostsALookForSomeNothing(t *testing.T) {
 	} {
 		looked := func(v *view.View) int {
 			n := 0
-			for id := range view.NewestOf(q.lists(v, admin)) {
-				if n++; n > 100 || !q.may(v.Jobs.ByID.Head(id)) {
+			for p := range view.NewestOf(q.lists(v, admin)) {
+				if n++; n > 100 || !q.may(v.Jobs.ByID.Head(p.ID())) {
 					break
 				}
 			}

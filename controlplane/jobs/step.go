@@ -269,7 +269,7 @@ func within(list, base []record.Promise) bool {
 func checkReserved(v *view.View) (should map[string][]record.Promise) {
 	sums := map[string][]record.Promise{}
 	for cluster := range v.Jobs.ByCluster.Keys() {
-		for id := range v.Jobs.ByCluster.Of(cluster).All() {
+		for id := range v.Jobs.ByCluster.Of(cluster).IDs() {
 			if j := v.Jobs.ByID.Get(id).Rec; j.Reserved != nil {
 				sums[j.Place.ClusterID] = promise(sums[j.Place.ClusterID], *j.Reserved, 1)
 			}

@@ -48,7 +48,7 @@ func (c *Controller) Sweep(ctx context.Context) error {
 // uselessEvents lists the failed jobs whose events are kept although they cannot be replayed:
 // their federation is gone.
 func uselessEvents(v *view.View) (out []view.Versioned[record.Job]) {
-	for id := range v.Jobs.Order.All() {
+	for id := range v.Jobs.Order.IDs() {
 		head := v.Jobs.ByID.Head(id)
 		if _, there := v.Federations.Lookup(head.Federation); head.State != record.JobFailed || there {
 			continue
@@ -91,7 +91,8 @@ type Kept struct{ OfFederation, OfAccount, All int }
 func oldJobs(v *view.View, old func(revision int64) bool, keep Kept) []view.Versioned[record.Job] {
 	var out []view.Versioned[record.Job]
 	ofFederation, ofAccount, all := map[string]int{}, map[string]int{}, 0
-	for id := range v.Jobs.Order.Backward() {
+	for p := range v.Jobs.Order.Backward() {
+		id := p.ID()
 		if !v.Jobs.ByID.Head(id).State.Ended() {
 			continue
 		}

@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
@@ -23,12 +22,7 @@ func ended(t *testing.T) *view.View {
 			V: record.Version, Job: fmt.Sprintf("job-%02d", len(kvs)), Federation: federation, GroupID: federation, Owner: "owner", By: account,
 			Cluster: "cluster", Service: federation, State: state, AcceptedAt: at, ChangedAt: at,
 		}
-		value, err := json.Marshal(&j)
-		if err != nil {
-			t.Fatal(err)
-		}
-		revision := int64(len(kvs) + 1)
-		kvs = append(kvs, store.KV{Key: record.JobKey(j.Job), Value: value, CreateRevision: revision, ModRevision: revision})
+		kvs = append(kvs, stored(t, &j, int64(len(kvs)+1)))
 	}
 	for range 2 {
 		add("alice", "a", record.JobSucceeded) // 0, 5

@@ -19,7 +19,8 @@ import (
 // Job is a job as callers see it: its record, and what its syncer says of the present
 // attempt.
 type Job struct {
-	ID string
+	ID       string
+	Position Position
 	// ClusterID and Service name the replica that received it.
 	Federation, GroupID, Owner, ClusterID, Service string
 	// By is the subject of its sender; empty for the service's own token. Offered says that it
@@ -60,29 +61,33 @@ func (c *Controller) List(ctx context.Context, caller identity.Caller, q Query) 
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, false, err
 	}
+	c.state.Read(func(v *view.View) { jobs, more = page(v, caller, q) })
+	return jobs, more, nil
+}
+
+// page is List in a view.
+func page(v *view.View, caller identity.Caller, q Query) (jobs []Job, more bool) {
 	limit := listing.Limit(q.Limit)
 	jobs = []Job{}
-	c.state.Read(func(v *view.View) {
-		for id := range view.NewestOf(q.lists(v, caller)) {
-			if id < q.first() {
-				return
-			}
-			head := v.Jobs.ByID.Head(id)
-			if !q.may(head) || !mayReadJob(v, caller, head) {
-				continue
-			}
-			view := jobView(v, id)
-			if !q.matches(view) {
-				continue
-			}
-			if len(jobs) == limit {
-				more = true
-				return
-			}
-			jobs = append(jobs, *view)
+	for p := range view.NewestOf(q.lists(v, caller)) {
+		if p < q.first() {
+			break
 		}
-	})
-	return jobs, more, nil
+		id := p.ID()
+		head := v.Jobs.ByID.Head(id)
+		if !q.may(head) || !mayReadJob(v, caller, head) {
+			continue
+		}
+		view := jobView(v, id)
+		if !q.matches(view) {
+			continue
+		}
+		if len(jobs) == limit {
+			return jobs, true
+		}
+		jobs = append(jobs, *view)
+	}
+	return jobs, false
 }
 
 // Get shows one job.
@@ -124,7 +129,7 @@ func jobView(v *view.View, id string) *Job {
 	}
 	j := value.Rec
 	out := &Job{
-		ID: j.Job, Federation: j.Federation, GroupID: j.GroupID, Owner: j.Owner, ClusterID: j.Cluster, Service: j.Service,
+		ID: j.Job, Position: view.PositionOf(j), Federation: j.Federation, GroupID: j.GroupID, Owner: j.Owner, ClusterID: j.Cluster, Service: j.Service,
 		By: j.By, Offered: j.Offered, Size: j.Size, State: v.JobState(j), Attempt: j.Attempt, Place: j.Place,
 		Attempts: slices.Clone(j.Past), Tries: j.Tries, Cancel: j.Cancel, Reason: j.Reason, Message: j.Message, Pod: j.Pod,
 		Revision: value.Rev, StreamRevision: value.Rev, RequestID: j.RequestID, AcceptedAt: j.AcceptedAt.Time, ChangedAt: j.ChangedAt.Time,

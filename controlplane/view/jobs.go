@@ -12,8 +12,8 @@ import (
 // jobIndex indexes the jobs. It is part of the state, and consistent with the rest of it.
 type jobIndex struct {
 	ByID JobTable
-	// Order lists all jobs by id, which is the order of acceptance, and Begun those that are not
-	// queued.
+	// Order lists all jobs, and Begun those that are not queued. All lists are in the order of
+	// acceptance.
 	Order, Begun List
 	// Queued has, for a federation and an account, the queued jobs. Holds counts, for an account
 	// at a cluster, the jobs of each federation that are there.
@@ -115,17 +115,22 @@ func (v *View) putJob(id string, slot jobSlot) {
 	was := v.untally(old)
 	defer func() { v.news.move(cmp.Or(now, old), was, v.tally(now)) }()
 	if old != nil {
+		position := PositionOf(old)
+		moves := now == nil || PositionOf(now) != position
 		x.count(old, -1)
-		if now == nil || now.Federation != old.Federation {
-			x.ByFederation.mark(old.Federation, id, false)
+		if moves {
+			x.Order = x.Order.without(position)
+		}
+		if moves || now.Federation != old.Federation {
+			x.ByFederation.mark(old.Federation, position, false)
 		}
 		if old.State == record.JobQueued {
 			x.enqueue(old, false)
-		} else if now == nil || now.State == record.JobQueued {
-			x.Begun = x.Begun.without(id)
+		} else if moves || now.State == record.JobQueued {
+			x.Begun = x.Begun.without(position)
 		}
 		if at := standsAt(old); at != "" {
-			x.ByCluster.mark(at, id, false)
+			x.ByCluster.mark(at, position, false)
 			x.hold(old, at, -1)
 		}
 		delete(x.Posted.m, id)
@@ -133,18 +138,18 @@ func (v *View) putJob(id string, slot jobSlot) {
 	}
 	if now == nil {
 		delete(x.ByID.m, id)
-		x.Order = x.Order.without(id)
 		return
 	}
+	position := PositionOf(now)
 	x.ByID.m[id] = slot
 	x.count(now, 1)
-	x.Order = x.Order.with(id)
-	x.ByFederation.mark(now.Federation, id, true)
+	x.Order = x.Order.with(position)
+	x.ByFederation.mark(now.Federation, position, true)
 	if now.Frozen != nil {
 		x.Frozen.m[id] = true
 	}
 	if now.State != record.JobQueued {
-		x.Begun = x.Begun.with(id)
+		x.Begun = x.Begun.with(position)
 	}
 	switch {
 	case now.State == record.JobQueued:
@@ -153,7 +158,7 @@ func (v *View) putJob(id string, slot jobSlot) {
 	case now.Place.URL != "":
 		x.Posted.m[id] = true
 	default:
-		x.ByCluster.mark(standsAt(now), id, true)
+		x.ByCluster.mark(standsAt(now), position, true)
 		x.hold(now, standsAt(now), 1)
 	}
 }

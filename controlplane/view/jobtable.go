@@ -52,6 +52,14 @@ func (t JobTable) Lookup(id string) (Versioned[record.Job], bool) {
 	return s.get(), ok
 }
 
+// Position is that of a job; of none, its id.
+func (t JobTable) Position(id string) JobPosition {
+	if j := t.Get(id).Rec; j != nil {
+		return PositionOf(j)
+	}
+	return JobPosition(id)
+}
+
 // Has says whether there is a job.
 func (t JobTable) Has(id string) bool {
 	_, ok := t.m[id]

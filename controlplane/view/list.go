@@ -7,35 +7,35 @@ import (
 	"sort"
 )
 
-// List is a sorted list of ids that others read and only this package writes. The ids are in
+// List is a list of jobs in their order, that others read and only this package writes. The positions are in
 // blocks: to take one out of the middle moves those of its block alone.
 type List struct {
-	blocks [][]string
-	// skip and cut are how many ids of the first and of the last block the list does not have.
+	blocks [][]JobPosition
+	// skip and cut are how many positions of the first and of the last block the list does not have.
 	skip, cut int
 }
 
-// maxBlock is how many ids a block has at most.
+// maxBlock is how many positions a block has at most.
 const maxBlock = 256
 
 // block is the part of a block that the list has.
-func (l List) block(i int) []string {
-	ids := l.blocks[i]
+func (l List) block(i int) []JobPosition {
+	out := l.blocks[i]
 	if i == len(l.blocks)-1 {
-		ids = ids[:len(ids)-l.cut]
+		out = out[:len(out)-l.cut]
 	}
 	if i == 0 {
-		ids = ids[l.skip:]
+		out = out[l.skip:]
 	}
-	return ids
+	return out
 }
 
-// All are the ids in their order.
-func (l List) All() iter.Seq[string] {
+// IDs are the ids of the jobs in their order.
+func (l List) IDs() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i := range l.blocks {
-			for _, id := range l.block(i) {
-				if !yield(id) {
+			for _, p := range l.block(i) {
+				if !yield(p.ID()) {
 					return
 				}
 			}
@@ -43,12 +43,12 @@ func (l List) All() iter.Seq[string] {
 	}
 }
 
-// Backward are the ids from the last to the first.
-func (l List) Backward() iter.Seq[string] {
-	return func(yield func(string) bool) {
+// Backward are the positions from the last to the first.
+func (l List) Backward() iter.Seq[JobPosition] {
+	return func(yield func(JobPosition) bool) {
 		for i := range slices.Backward(l.blocks) {
-			for _, id := range slices.Backward(l.block(i)) {
-				if !yield(id) {
+			for _, p := range slices.Backward(l.block(i)) {
+				if !yield(p) {
 					return
 				}
 			}
@@ -56,7 +56,7 @@ func (l List) Backward() iter.Seq[string] {
 	}
 }
 
-// Len counts the ids.
+// Len counts the jobs.
 func (l List) Len() int {
 	n := -l.skip - l.cut
 	for _, block := range l.blocks {
@@ -65,13 +65,13 @@ func (l List) Len() int {
 	return n
 }
 
-// Empty says whether the list has no id.
+// Empty says whether the list has no job.
 func (l List) Empty() bool { return len(l.blocks) == 0 }
 
-// First is the first id of a list that is not empty.
-func (l List) First() string { return l.blocks[0][l.skip] }
+// First is the first position of a list that is not empty.
+func (l List) First() JobPosition { return l.blocks[0][l.skip] }
 
-// Rest is the list without its first id.
+// Rest is the list without its first job.
 func (l List) Rest() List {
 	if len(l.block(0)) > 1 {
 		l.skip++
@@ -83,9 +83,9 @@ func (l List) Rest() List {
 	return List{blocks: l.blocks[1:], cut: l.cut}
 }
 
-// Before is the list of the ids before id.
-func (l List) Before(id string) List {
-	block, at := l.find(id)
+// Before is the list of the jobs before a position.
+func (l List) Before(p JobPosition) List {
+	block, at := l.find(p)
 	switch {
 	case block == len(l.blocks):
 		return l
@@ -97,31 +97,31 @@ func (l List) Before(id string) List {
 	return List{blocks: l.blocks[:block+1], skip: l.skip, cut: max(len(l.blocks[block])-at, 0)}
 }
 
-// find is where an id is, or belongs: the first one that is not smaller.
-func (l List) find(id string) (block, at int) {
-	block = sort.Search(len(l.blocks), func(i int) bool { return l.blocks[i][len(l.blocks[i])-1] >= id })
+// find is where a position is, or belongs: the first one that is not smaller.
+func (l List) find(p JobPosition) (block, at int) {
+	block = sort.Search(len(l.blocks), func(i int) bool { return l.blocks[i][len(l.blocks[i])-1] >= p })
 	if block == len(l.blocks) {
 		return block, 0
 	}
-	at, _ = slices.BinarySearch(l.blocks[block], id)
+	at, _ = slices.BinarySearch(l.blocks[block], p)
 	return block, at
 }
 
-// with is the whole list with an id. It takes the place of l. Ids are in the order of time, so that most
+// with is the whole list with a position. It takes the place of l. Positions are in the order of time, so that most
 // are added at the end.
-func (l List) with(id string) List {
-	block, at := l.find(id)
+func (l List) with(p JobPosition) List {
+	block, at := l.find(p)
 	switch last := len(l.blocks) - 1; {
-	case block <= last && l.blocks[block][at] == id:
+	case block <= last && l.blocks[block][at] == p:
 		return l
 	case block > last && last >= 0 && len(l.blocks[last]) < maxBlock:
-		l.blocks[last] = append(l.blocks[last], id)
+		l.blocks[last] = append(l.blocks[last], p)
 		return l
 	case block > last:
-		l.blocks = append(l.blocks, []string{id})
+		l.blocks = append(l.blocks, []JobPosition{p})
 		return l
 	}
-	l.blocks[block] = slices.Insert(l.blocks[block], at, id)
+	l.blocks[block] = slices.Insert(l.blocks[block], at, p)
 	if full := l.blocks[block]; len(full) > maxBlock {
 		half := len(full) / 2
 		l.blocks[block] = slices.Clone(full[:half])
@@ -130,10 +130,10 @@ func (l List) with(id string) List {
 	return l
 }
 
-// without is the whole list without an id. It takes the place of l.
-func (l List) without(id string) List {
-	block, at := l.find(id)
-	if block == len(l.blocks) || l.blocks[block][at] != id {
+// without is the whole list without a position. It takes the place of l.
+func (l List) without(p JobPosition) List {
+	block, at := l.find(p)
+	if block == len(l.blocks) || l.blocks[block][at] != p {
 		return l
 	}
 	l.blocks[block] = slices.Delete(l.blocks[block], at, at+1)
@@ -152,7 +152,7 @@ func (l List) without(id string) List {
 	return l
 }
 
-// Lists has a list of ids for each key. A key without ids is not in it.
+// Lists has a list of jobs for each key. A key without jobs is not in it.
 type Lists[K comparable] struct{ m map[K]List }
 
 func newLists[K comparable]() Lists[K] { return Lists[K]{map[K]List{}} }
@@ -160,16 +160,16 @@ func newLists[K comparable]() Lists[K] { return Lists[K]{map[K]List{}} }
 // Of is the list of a key.
 func (x Lists[K]) Of(key K) List { return x.m[key] }
 
-// Keys are the keys that have ids, in no order.
+// Keys are the keys that have jobs, in no order.
 func (x Lists[K]) Keys() iter.Seq[K] { return maps.Keys(x.m) }
 
-// mark adds an id to a key, or removes it.
-func (x Lists[K]) mark(key K, id string, present bool) {
+// mark adds a job to a key, or removes it.
+func (x Lists[K]) mark(key K, p JobPosition, present bool) {
 	if present {
-		x.m[key] = x.m[key].with(id)
+		x.m[key] = x.m[key].with(p)
 		return
 	}
-	if left := x.m[key].without(id); left.Empty() {
+	if left := x.m[key].without(p); left.Empty() {
 		delete(x.m, key)
 	} else {
 		x.m[key] = left

@@ -12,11 +12,12 @@ import (
 func TestAListIsASortedSlice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var list List
-		var want []string
+		var want []JobPosition
 		ids := rapid.IntRange(1, 3*maxBlock).Draw(t, "ids")
-		id := rapid.Custom(func(t *rapid.T) string { return fmt.Sprintf("%06d", rapid.IntRange(0, ids).Draw(t, "id")) })
+		position := func(i int) JobPosition { return JobPosition(fmt.Sprintf("%06d", i)) }
+		id := rapid.Custom(func(t *rapid.T) JobPosition { return position(rapid.IntRange(0, ids).Draw(t, "id")) })
 		for i := range ids { // as most come
-			next := fmt.Sprintf("%06d", i)
+			next := position(i)
 			list, want = list.with(next), append(want, next)
 		}
 		for _, id := range rapid.SliceOfN(id, 0, 4*ids).Draw(t, "changes") {
@@ -27,8 +28,12 @@ func TestAListIsASortedSlice(t *testing.T) {
 				list, want = list.with(id), slices.Insert(want, at, id)
 			}
 		}
-		check := func(what string, got List, want []string) {
-			all, back := slices.Collect(got.All()), slices.Collect(got.Backward())
+		check := func(what string, got List, want []JobPosition) {
+			var all []JobPosition
+			for id := range got.IDs() {
+				all = append(all, JobPosition(id))
+			}
+			back := slices.Collect(got.Backward())
 			slices.Reverse(back)
 			if !slices.Equal(all, want) || !slices.Equal(back, want) || got.Len() != len(want) || got.Empty() != (len(want) == 0) {
 				t.Fatalf("%s: %d %v and %v, want %v", what, got.Len(), all, back, want)

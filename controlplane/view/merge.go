@@ -5,10 +5,10 @@ import (
 	"iter"
 )
 
-// NewestOf are the ids of several lists, which have none in common, from the greatest to the
+// NewestOf are the positions of several lists, which have none in common, from the greatest to the
 // smallest.
-func NewestOf(lists []List) iter.Seq[string] {
-	return func(yield func(string) bool) {
+func NewestOf(lists []List) iter.Seq[JobPosition] {
+	return func(yield func(JobPosition) bool) {
 		ends := make(cursors, 0, len(lists))
 		for _, l := range lists {
 			if !l.Empty() {
@@ -17,7 +17,7 @@ func NewestOf(lists []List) iter.Seq[string] {
 		}
 		heap.Init(&ends)
 		for len(ends) > 0 {
-			if !yield(ends[0].id()) {
+			if !yield(ends[0].position()) {
 				return
 			}
 			if ends[0].back() {
@@ -32,16 +32,16 @@ func NewestOf(lists []List) iter.Seq[string] {
 // cursor is a place in a list.
 type cursor struct {
 	list List
-	ids  []string
+	left []JobPosition
 }
 
 func newCursor(l List) *cursor { return &cursor{l, l.block(len(l.blocks) - 1)} }
 
-func (c *cursor) id() string { return c.ids[len(c.ids)-1] }
+func (c *cursor) position() JobPosition { return c.left[len(c.left)-1] }
 
-// back goes to the id before; false when there is none.
+// back goes to the position before; false when there is none.
 func (c *cursor) back() bool {
-	if c.ids = c.ids[:len(c.ids)-1]; len(c.ids) > 0 {
+	if c.left = c.left[:len(c.left)-1]; len(c.left) > 0 {
 		return true
 	}
 	if len(c.list.blocks) == 1 {
@@ -51,11 +51,11 @@ func (c *cursor) back() bool {
 	return true
 }
 
-// cursors is a heap of places, the one with the greatest id first.
+// cursors is a heap of places, the one with the greatest position first.
 type cursors []*cursor
 
 func (c cursors) Len() int           { return len(c) }
-func (c cursors) Less(i, j int) bool { return c[i].id() > c[j].id() }
+func (c cursors) Less(i, j int) bool { return c[i].position() > c[j].position() }
 func (c cursors) Swap(i, j int)      { c[i], c[j] = c[j], c[i] }
 
 // Push is of container/heap.

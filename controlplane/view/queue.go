@@ -43,10 +43,10 @@ func (x *jobIndex) enqueue(j *record.Job, there bool) {
 			queue = map[Class]List{}
 			x.Queued.m[j.Federation].m[account] = TableOf(queue)
 		}
-		queue[class] = queue[class].with(j.Job)
+		queue[class] = queue[class].with(PositionOf(j))
 		return
 	}
-	if left := queue[class].without(j.Job); !left.Empty() {
+	if left := queue[class].without(PositionOf(j)); !left.Empty() {
 		queue[class] = left
 		return
 	}
