@@ -155,7 +155,7 @@ func (j *Jobs) repost(ctx context.Context, a *attempt, assignment record.Assignm
 		j.opened(ctx, a, nil, err)
 		return
 	}
-	until := j.session.Now().Add(j.session.TTL / 3)
+	until := j.session.ReadIsGoodUntil()
 	if err := j.verify(ctx, a, assignment.UID, revision); err != nil {
 		j.opened(ctx, a, nil, err)
 		return
@@ -306,7 +306,7 @@ func (j *Jobs) deleteJob(ctx context.Context, a *attempt) {
 	j.mu.Lock()
 	assignment, revision := *a.assignment, a.revision
 	j.mu.Unlock()
-	until := j.session.Now().Add(j.session.TTL / 3)
+	until := j.session.ReadIsGoodUntil()
 	err := j.verify(ctx, a, "", revision)
 	if err == nil {
 		err = j.session.Writable(until)

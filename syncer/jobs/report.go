@@ -123,7 +123,7 @@ func (j *Jobs) commit(ctx context.Context, s *clusterView, changes []*jobChange)
 	j.hit(begins, failBeforeSubmitting)
 	j.hit(submits, failBeforeSubmitted)
 	j.hit(ends, failBeforeEnd)
-	until := j.session.Now().Add(j.session.TTL / 3)
+	until := j.session.ReadIsGoodUntil()
 	written, err := j.writeToTheEnd(ctx, s, changes)
 	if half := len(changes) / 2; errors.Is(err, store.ErrTooLarge) && half > 0 {
 		j.commit(ctx, s, changes[:half])

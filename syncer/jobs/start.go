@@ -61,7 +61,7 @@ func (j *Jobs) startable(ctx context.Context, a *attempt) (*kube.Job, error) {
 	j.mu.Lock()
 	assignment, revision := *a.assignment, a.revision
 	j.mu.Unlock()
-	until := j.session.Now().Add(j.session.TTL / 3)
+	until := j.session.ReadIsGoodUntil()
 	if err := j.verify(ctx, a, "", revision); err != nil {
 		return nil, err
 	}

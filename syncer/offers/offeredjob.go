@@ -47,7 +47,7 @@ func (o *Offers) recall(key kube.JobKey) (*offeredJob, error) {
 
 // examine reads what Kubernetes and etcd have now.
 func (o *Offers) examine(ctx context.Context, key kube.JobKey, id string) (*offeredJob, error) {
-	v := &offeredJob{key: key, id: id, until: o.session.Now().Add(o.session.TTL / 3)}
+	v := &offeredJob{key: key, id: id, until: o.session.ReadIsGoodUntil()}
 	job, err := o.kube.Job(ctx, key)
 	switch {
 	case err == nil:
@@ -101,8 +101,8 @@ func (o *Offers) fill(v *offeredJob, kv func(string) (store.KV, bool)) error {
 	if err != nil {
 		return err
 	}
-	v.epoch = c.Word()
-	v.stopped = session.Stopped(c) || o.session.Restored(c)
+	now := o.session.Standing(c)
+	v.epoch, v.stopped = now.Epoch, now.Stopped || now.Restored
 	if raw, ok := kv(record.OfferKey(o.session.ID, v.id)); ok {
 		if v.offer, err = store.Decode[record.Offer](raw); err != nil {
 			return err

@@ -175,7 +175,7 @@ func (s *Services) readService(ctx context.Context, v *observation) (listed time
 	if v.buckets, _, err = s.deps.Answers.Buckets.Get(ctx, s.session.Now()); err != nil {
 		return listed, false, err
 	}
-	v.until = s.session.Now().Add(s.session.TTL / 3)
+	v.until = s.session.ReadIsGoodUntil()
 	shown, err := s.deps.OSCAR.Get(ctx, v.name)
 	switch {
 	case err == nil:

@@ -133,12 +133,12 @@ type Standing struct {
 
 // Standing is how the cluster stands by its registration.
 func (c *Cluster) Standing(reg *record.DesiredCluster) Standing {
-	return Standing{Stopped: Stopped(reg), Epoch: reg.Word(), Restored: c.Restored(reg)}
+	return Standing{Stopped: stopped(reg), Epoch: reg.Word(), Restored: c.Restored(reg)}
 }
 
-// Stopped says whether nothing is written to OSCAR in the cluster's state. One that is
+// stopped says whether nothing is written to OSCAR in the cluster's state. One that is
 // not known, of a newer control plane, is taken for a pause.
-func Stopped(reg *record.DesiredCluster) bool {
+func stopped(reg *record.DesiredCluster) bool {
 	return reg.State == record.ClusterPaused || reg.State == record.ClusterRevoked || reg.SameOscarAs != "" || record.Strange(reg) != ""
 }
 

@@ -46,8 +46,11 @@ func (s *Session) LoseIfOver(err error) (over bool) {
 	return false
 }
 
+// ReadIsGoodUntil is how long what is read from now on may be acted on, by our own clock.
+func (s *Session) ReadIsGoodUntil() time.Time { return s.Now().Add(s.TTL / 3) }
+
 // Writable is the last check before a call that changes something: the Lease is ours, what
-// was read may be acted on until then, and the session is ours, all by our own clock.
+// was read is good until then (ReadIsGoodUntil), and the session is ours, all by our own clock.
 func (s *Session) Writable(until time.Time) error {
 	if !s.Leads() {
 		return ErrNotLeading
