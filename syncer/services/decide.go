@@ -153,7 +153,7 @@ func (s *Services) settle(ctx context.Context, v *observation) error {
 	s.process.writes.change(v.name, func(n *recent) {
 		n.forgive()
 		n.repaired()
-		n.unconfirmed = ""
+		n.doubted = ""
 	})
 	return nil
 }

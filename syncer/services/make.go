@@ -51,7 +51,7 @@ func (s *Services) create(ctx context.Context, v *observation) (bool, error) {
 	s.session.FailPoints.Hit(failBeforeCreate)
 	sent := s.session.Now()
 	s.process.writes.change(v.name, func(n *recent) {
-		n.postAt, n.openUntil, n.made = sent, sent.Add(s.timeout(v)), definition.Union(n.made, makes)
+		n.postAt, n.workingUntil, n.made = sent, sent.Add(s.timeout(v)), definition.Union(n.made, makes)
 	})
 	err = s.call(ctx, v, create, func(ctx context.Context, timeout time.Duration) error {
 		return s.deps.OSCAR.Create(ctx, v.name, body, v.as.Value, timeout)
@@ -63,13 +63,13 @@ func (s *Services) create(ctx context.Context, v *observation) (bool, error) {
 		case err == nil:
 			n.confirm(v.desired.UID)
 		case failed && (api.Unanswered() || api.Status != 0 && !api.Definite()):
-			n.confirmed, n.unconfirmed = "", v.desired.UID
+			n.confirmed, n.doubted = "", v.desired.UID
 		}
 		if failed && api.Unanswered() {
-			n.openUntil = n.written.Add(s.timeout(v) / 2)
+			n.workingUntil = n.written.Add(s.timeout(v) / 2)
 			return
 		}
-		n.postAt, n.openUntil = time.Time{}, time.Time{}
+		n.postAt, n.workingUntil = time.Time{}, time.Time{}
 		n.posted = n.posted || err == nil
 	})
 	s.session.FailPoints.Hit(failAfterCreate)

@@ -273,7 +273,7 @@ func (s *Services) complete(v *observation, listed time.Time, half bool) error {
 		s.process.writes.sawPresent(v.name)
 		v.local.proven = v.def != nil && v.def.MakesBuckets() && v.local.storage
 		s.process.writes.change(v.name, func(n *recent) {
-			if n.unconfirmed == v.desired.UID && definition.Registering(v.service) {
+			if n.doubted == v.desired.UID && definition.Registering(v.service) {
 				n.confirm(v.desired.UID)
 			}
 		})

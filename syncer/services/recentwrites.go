@@ -14,64 +14,49 @@ import (
 // process: what must survive is in etcd, and what a new process cannot know it
 // assumes (assume).
 type recent struct {
+	// memory is what plan is told; read adds postUntil, deleteUntil and bucketsMade. With another
+	// revision read forgets what was tried and dropped, with another generation the repairs,
+	// and with another life (uid) its volume and what it made.
+	memory
+	revision, generation int64
+	uid                  string
+
 	// postAt is when a POST was sent that has not been answered.
 	postAt time.Time
 	// assumedAt is the start of the session in which an apply order without an
 	// outcome was found: an earlier process may have sent its POST.
 	assumedAt time.Time
-	// openUntil is how long such a POST is taken to be still at work on a service
-	// that is seen already: it makes the buckets last, within seconds.
-	openUntil time.Time
 	// posted says that a POST of this process was answered with success.
 	posted bool
-	// confirmed is the life whose POST was answered so, or whose webhook was registered since, and unconfirmed
+	// confirmed is the life whose POST was answered so, or whose webhook was registered since, and doubted
 	// one whose POST may have had no such answer.
-	confirmed, unconfirmed string
+	confirmed, doubted string
 	// deleteAt is when a DELETE was sent that has not been answered.
 	deleteAt time.Time
 	// absentIn holds the starts of the lists, since then, without the service.
 	absentIn []time.Time
-	// halfSince is since when the service was always seen half-created.
-	halfSince time.Time
 	// written is when the last write ended: older lists do not show it.
 	written time.Time
-
-	// The rest belongs to one revision of the desired record.
-	revision       int64
-	tried          act
-	tries          int
-	notBefore      time.Time
-	failure        *failure
-	final          bool
-	bucketsDropped bool
-	// volumeDone says that the order about the volume is carried out, as far as it can
-	// be: volumeKept is why the volume stays all the same.
-	volumeDone bool
+	// tries is how often the step that failed last (tried) was tried.
+	tries int
+	// repairing says that a repair was sent, and not counted among the repairs yet.
+	repairing bool
+	// volumeKept is why the volume stays although the order about it is carried out.
 	volumeKept string
-
-	// made are buckets that writes of one life made, and volume what its service was seen
-	// to mount; uid is that life.
-	uid    string
-	made   []string
-	volume *record.Volume
+	// made are buckets that writes of the life made.
+	made []string
 	// compared is how the service was when it was last seen.
 	compared comparison
 	// erased is the life that a DELETE of this process was for.
 	erased string
-
-	// The rest belongs to one generation. repairing says that a repair was sent,
-	// and not counted among the repairs yet.
-	generation int64
-	repairing  bool
-	repairs    int
-	unfixable  string
 }
 
 // recentWrites keeps the notes of all names.
 type recentWrites struct {
 	mu sync.Mutex
 	of map[string]*recent
-	// late is Config.LateWindow, working Config.WriteTimeout.
+	// late is how long a POST or DELETE that was not answered may take effect, and working how
+	// long a POST is at work.
 	late, working time.Duration
 }
 
@@ -80,9 +65,9 @@ func newRecentWrites(late, working time.Duration) *recentWrites {
 }
 
 // read copies what plan needs to know of a name.
-func (b *recentWrites) read(name string, desired *record.Desired, revision int64) memory {
+func (w *recentWrites) read(name string, desired *record.Desired, revision int64) memory {
 	var m memory
-	b.change(name, func(n *recent) {
+	w.change(name, func(n *recent) {
 		if n.revision != revision {
 			n.revision, n.bucketsDropped, n.volumeDone, n.volumeKept = revision, false, false, ""
 			n.forgive()
@@ -93,52 +78,41 @@ func (b *recentWrites) read(name string, desired *record.Desired, revision int64
 		if desired != nil && n.generation != desired.Generation {
 			n.generation, n.repairs, n.unfixable = desired.Generation, 0, ""
 		}
-		m = memory{
-			tried:          n.tried,
-			notBefore:      n.notBefore,
-			failure:        n.failure,
-			final:          n.final,
-			repairs:        n.repairs,
-			unfixable:      n.unfixable,
-			bucketsMade:    len(n.made) > 0,
-			bucketsDropped: n.bucketsDropped,
-			volume:         n.volume,
-			volumeDone:     n.volumeDone,
-			unconfirmed:    desired != nil && n.unconfirmed == desired.UID,
-		}
-		m.workingUntil, m.halfSince = n.openUntil, n.halfSince
+		m = n.memory
+		m.bucketsMade = len(n.made) > 0
+		m.unconfirmed = desired != nil && n.doubted == desired.UID
 		if !n.postAt.IsZero() {
-			m.postUntil = n.postAt.Add(b.late)
+			m.postUntil = n.postAt.Add(w.late)
 		}
-		if until := n.assumedAt.Add(b.late); !n.assumedAt.IsZero() && until.After(m.postUntil) && desired != nil && desired.Tombstone() {
+		if until := n.assumedAt.Add(w.late); !n.assumedAt.IsZero() && until.After(m.postUntil) && desired != nil && desired.Tombstone() {
 			// A second POST of one life does no harm, so only the end of the
 			// life waits for one that was perhaps sent.
 			m.postUntil = until
 		}
 		if !n.deleteAt.IsZero() {
-			m.deleteUntil = n.deleteAt.Add(b.late)
+			m.deleteUntil = n.deleteAt.Add(w.late)
 		}
 	})
 	return m
 }
 
 // change gives fn the note of a name, made if need be.
-func (b *recentWrites) change(name string, fn func(*recent)) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	n := b.of[name]
+func (w *recentWrites) change(name string, fn func(*recent)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := w.of[name]
 	if n == nil {
 		n = &recent{}
-		b.of[name] = n
+		w.of[name] = n
 	}
 	fn(n)
 }
 
 // written is when the last write to a name ended.
-func (b *recentWrites) written(name string) time.Time {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if n := b.of[name]; n != nil {
+func (w *recentWrites) written(name string) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := w.of[name]; n != nil {
 		return n.written
 	}
 	return time.Time{}
@@ -146,8 +120,8 @@ func (b *recentWrites) written(name string) time.Time {
 
 // sawPresent notes that a list or read showed our service: a POST that was not
 // answered has had its effect, and can have no second.
-func (b *recentWrites) sawPresent(name string) {
-	b.change(name, func(n *recent) {
+func (w *recentWrites) sawPresent(name string) {
+	w.change(name, func(n *recent) {
 		if !n.posted {
 			n.assumedAt = time.Time{}
 		}
@@ -158,8 +132,8 @@ func (b *recentWrites) sawPresent(name string) {
 
 // sawAbsent notes that a list that was started then did not show the service, and
 // neither did a GET after it. Two of them end the doubt about a DELETE that was not answered.
-func (b *recentWrites) sawAbsent(name string, listed time.Time) {
-	b.change(name, func(n *recent) {
+func (w *recentWrites) sawAbsent(name string, listed time.Time) {
+	w.change(name, func(n *recent) {
 		if n.deleteAt.IsZero() || !listed.After(n.deleteAt) {
 			return
 		}
@@ -173,21 +147,21 @@ func (b *recentWrites) sawAbsent(name string, listed time.Time) {
 }
 
 // assume notes that an earlier process may have sent a POST for this name.
-func (b *recentWrites) assume(name string, since time.Time) {
-	b.change(name, func(n *recent) { n.assumedAt, n.openUntil, n.posted = since, since.Add(b.working), false })
+func (w *recentWrites) assume(name string, since time.Time) {
+	w.change(name, func(n *recent) { n.assumedAt, n.workingUntil, n.posted = since, since.Add(w.working), false })
 }
 
 // doubt notes that an earlier process may have sent the POST of a life, and got no answer.
-func (b *recentWrites) doubt(name, uid string) {
-	b.change(name, func(n *recent) {
+func (w *recentWrites) doubt(name, uid string) {
+	w.change(name, func(n *recent) {
 		if n.confirmed != uid {
-			n.unconfirmed = uid
+			n.doubted = uid
 		}
 	})
 }
 
 // confirm notes that OSCAR has registered the webhook of a life.
-func (n *recent) confirm(uid string) { n.confirmed, n.unconfirmed = uid, "" }
+func (n *recent) confirm(uid string) { n.confirmed, n.doubted = uid, "" }
 
 // forgive forgets failures.
 func (n *recent) forgive() {
@@ -195,10 +169,10 @@ func (n *recent) forgive() {
 }
 
 // forgiveSilence forgets of every name that OSCAR did not answer: it does again.
-func (b *recentWrites) forgiveSilence() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, n := range b.of {
+func (w *recentWrites) forgiveSilence() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, n := range w.of {
 		if n.failure != nil && n.failure.reason == record.ReasonOscarUnreachable {
 			n.forgive()
 		}
@@ -243,11 +217,11 @@ func (n *recent) failed(a act, f failure, final bool, now time.Time, first, most
 const maxTries = 3
 
 // forget drops the notes of names that need none any more.
-func (b *recentWrites) forget(now time.Time, keep func(name string) bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	maps.DeleteFunc(b.of, func(name string, n *recent) bool {
-		doubt := func(t time.Time) bool { return !t.IsZero() && now.Before(t.Add(b.late)) }
+func (w *recentWrites) forget(now time.Time, keep func(name string) bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.DeleteFunc(w.of, func(name string, n *recent) bool {
+		doubt := func(t time.Time) bool { return !t.IsZero() && now.Before(t.Add(w.late)) }
 		return !keep(name) && !doubt(n.postAt) && !doubt(n.assumedAt) && !doubt(n.deleteAt)
 	})
 }

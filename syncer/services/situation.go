@@ -31,7 +31,7 @@ type local struct {
 	generation int64
 	// epoch of that generation; empty in the first one.
 	epoch string
-	// hash of the read-back (readBack); empty when absent.
+	// hash of the read-back (definition.ReadBack); empty when absent.
 	hash string
 	// storage says that it names an input, output or mount.
 	storage bool
@@ -102,7 +102,8 @@ type memory struct {
 	// postUntil and deleteUntil tell how long a POST or DELETE that was not
 	// answered may still take effect. Zero: none is.
 	postUntil, deleteUntil time.Time
-	// workingUntil is how long such a POST may still be making buckets.
+	// workingUntil is how long such a POST is taken to be still at work on a service that is seen
+	// already: it makes the buckets last, within seconds.
 	workingUntil time.Time
 	// halfSince is since when the service was always seen half-created.
 	halfSince time.Time
@@ -123,7 +124,7 @@ type memory struct {
 	bucketsDropped bool
 	// volume is what the service mounts, or mounted; nil when that is not known, or none.
 	volume *record.Volume
-	// volumeDone says that there is nothing more to be done about it.
+	// volumeDone says that the order about it is carried out, as far as it can be.
 	volumeDone bool
 	// repairs counts repairs since the service was last seen undisturbed.
 	repairs int

@@ -86,9 +86,6 @@ func smaller(have, want string) bool {
 // noteVolume remembers what our service mounts: when it is gone OSCAR does not tell.
 func (s *Services) noteVolume(v *observation) {
 	s.process.writes.change(v.name, func(n *recent) {
-		if n.uid != v.desired.UID {
-			n.uid, n.made = v.desired.UID, nil
-		}
 		before := n.volume
 		if before == nil && v.observed != nil && v.observed.UID == v.desired.UID {
 			before = v.observed.Volume
