@@ -102,10 +102,7 @@ func (s *Services) tellWaiting(ctx context.Context, v *observation, d decision) 
 }
 
 func (s *Services) reportDecision(ctx context.Context, v *observation, d decision) error {
-	f := finding{phase: d.phase, reason: d.reason, message: d.message, held: d.held}
-	if d.failure != nil {
-		f.operation, f.status = d.failure.operation, d.failure.status
-	}
+	f := finding{phase: d.phase, reason: d.reason, message: d.message, operation: d.operation, status: d.status, held: d.held}
 	if d.phase == record.PhaseReady {
 		f.version = v.version
 	}

@@ -18,10 +18,7 @@ func (s *Services) noteFailure(v *observation, step act, reason record.Reason, e
 	if err == nil {
 		// Until the next look shows otherwise, it had no effect: so an OSCAR that
 		// says yes and does nothing is not asked for ever.
-		s.process.writes.change(v.name, func(n *recent) {
-			n.failed(step, failure{reason: reason, operation: step.operation(), message: noEffect(v, step)},
-				false, s.session.Now(), s.cfg.RetryPause, s.cfg.Resync)
-		})
+		s.failed(v.name, step, failure{reason: reason, message: noEffect(v, step)}, false)
 		return nil
 	}
 	api, ok := errors.AsType[*manager.APIError](err)
@@ -31,7 +28,7 @@ func (s *Services) noteFailure(v *observation, step act, reason record.Reason, e
 	if api.Unanswered() && step == create {
 		return nil
 	}
-	f := failure{reason: reason, operation: step.operation(), status: api.Status, message: manager.Scrub(api.Body, v.secrets()...)}
+	f := failure{reason: reason, status: api.Status, message: manager.Scrub(api.Body, v.secrets()...)}
 	final := api.Definite()
 	switch {
 	case (step == create || step == update) && v.token.needed && manager.NotAdmitted(err) && (manager.Refused(err) || f.message == ""):
@@ -43,16 +40,21 @@ func (s *Services) noteFailure(v *observation, step act, reason record.Reason, e
 	case api.Status == 0:
 		f.reason, f.message = record.ReasonOscarUnreachable, "the cluster's OSCAR does not answer; it is tried again"
 	case f.message == "":
-		f.message = fmt.Sprintf("%s answered %d", f.operation, api.Status)
+		f.message = fmt.Sprintf("%s answered %d", step.operation(), api.Status)
 	}
 	inTime := v.desired.Deadline != nil && s.session.Now().Before(s.due(v.name, v.desired))
-	s.process.writes.change(v.name, func(n *recent) {
-		n.failed(step, f, final, s.session.Now(), s.cfg.RetryPause, s.cfg.Resync)
-		if inTime && f.reason == record.ReasonOscarUnreachable {
-			n.final = false // there is time left for it to come back
-		}
-	})
+	s.failed(v.name, step, f, final)
+	if inTime && f.reason == record.ReasonOscarUnreachable {
+		s.process.writes.change(v.name, func(n *recent) { n.final = false }) // there is time left for it to come back
+	}
 	return nil
+}
+
+// failed notes that a step did not have its effect, and how long its next try is to wait.
+func (s *Services) failed(name string, step act, f failure, final bool) {
+	s.process.writes.change(name, func(n *recent) {
+		n.failed(step, f, final, s.session.Now(), s.cfg.RetryPause, s.cfg.Resync)
+	})
 }
 
 // noEffect says what is wrong when a step was answered with success and the
@@ -87,10 +89,7 @@ func (s *Services) refuseBucket(ctx context.Context, v *observation, step act, a
 	if bucket == "" || err != nil {
 		return false, err
 	}
-	s.process.writes.change(v.name, func(n *recent) {
-		n.failed(step, failure{reason: reason, operation: step.operation(), message: foreignBucketMessage(bucket, reason)},
-			true, s.session.Now(), s.cfg.RetryPause, s.cfg.Resync)
-	})
+	s.failed(v.name, step, failure{reason: reason, message: foreignBucketMessage(bucket, reason)}, true)
 	return true, nil
 }
 

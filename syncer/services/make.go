@@ -23,9 +23,7 @@ func (s *Services) create(ctx context.Context, v *observation) (bool, error) {
 		return false, err
 	}
 	if no != nil {
-		s.process.writes.change(v.name, func(n *recent) {
-			n.failed(create, failure{reason: no.reason, operation: create.operation(), message: no.message}, true, s.session.Now(), s.cfg.RetryPause, s.cfg.Resync)
-		})
+		s.failed(v.name, create, failure{reason: no.reason, message: no.message}, true)
 		return false, nil
 	}
 	storage := true

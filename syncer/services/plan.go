@@ -221,8 +221,7 @@ func planUpdate(s situation) decision {
 }
 
 // without decides what becomes of a service that cannot be made or changed for want of a
-// token.
-// It is not tried again and again: the token's arrival is an event.
+// token. It is not tried again and again: the token's arrival is an event.
 func (s situation) without(phase record.Phase, prefix string, next act) (decision, bool) {
 	switch {
 	case !s.token.needed || s.token.reason == "":
@@ -230,8 +229,7 @@ func (s situation) without(phase record.Phase, prefix string, next act) (decisio
 	case s.token.pending:
 		return decision{act: look, after: pollWrite}, true
 	}
-	f := &failure{reason: s.token.reason, operation: next.operation(), message: prefix + s.token.message}
-	return decision{act: report, phase: phase, reason: f.reason, message: f.message, failure: f}, true
+	return decision{act: report, phase: phase, reason: s.token.reason, message: prefix + s.token.message, operation: next.operation()}, true
 }
 
 // planAsAsked: the service is as desired, and not reported so yet.
@@ -251,10 +249,9 @@ func planAsAsked(s situation) decision {
 		// Its creation was complete: the PUT of this generation makes them.
 		return planUpdate(s)
 	}
-	f := &failure{reason: record.ReasonCreateFailed, operation: "create", message: fmt.Sprintf(
+	return decision{act: report, phase: record.PhaseFailed, reason: record.ReasonCreateFailed, operation: create.operation(), message: fmt.Sprintf(
 		"the service is half-created: OSCAR made it without its buckets (%s), so nothing triggers it; delete the federation and create it again",
 		strings.Join(s.local.missing, ", "))}
-	return decision{act: report, phase: record.PhaseFailed, reason: f.reason, message: f.message, failure: f}
 }
 
 // whatChanged says what a user has done to the service.

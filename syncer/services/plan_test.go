@@ -228,7 +228,7 @@ func TestPlan(t *testing.T) {
 		if got.act == report && got.phase != record.PhaseReady && got.message == "" {
 			t.Errorf("%s: a report without a message", tc.name)
 		}
-		got.message, got.failure, got.held = "", nil, nil
+		got.message, got.operation, got.status, got.held = "", "", 0, nil
 		if got != tc.want {
 			t.Errorf("%s:\n got %+v\nwant %+v", tc.name, got, tc.want)
 		}

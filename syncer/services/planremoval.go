@@ -134,7 +134,6 @@ func (s situation) dropsVolume() bool {
 // keepsPerishing: the service was made without our policy, by an older syncer. Nothing
 // can save its volume but to leave the service.
 func (s situation) keepsPerishing() decision {
-	f := &failure{reason: record.ReasonDetachFailed, operation: detach.operation(), message: fmt.Sprintf(
+	return decision{act: report, phase: record.PhaseFailed, reason: record.ReasonDetachFailed, operation: detach.operation(), message: fmt.Sprintf(
 		"OSCAR would delete volume %q with the service, and lets nobody change that; the service is not deleted: copy what is needed, and order ?data=delete", s.local.perishes)}
-	return decision{act: report, phase: record.PhaseFailed, reason: f.reason, message: f.message, failure: f}
 }

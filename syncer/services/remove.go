@@ -98,8 +98,6 @@ func (s *Services) heal(ctx context.Context, v *observation, d decision) (bool, 
 		s.session.Log.Warn("half-created service is not healed", "service", v.name, "error", err)
 	}
 	final := errors.Is(err, kube.ErrAbsent) || errors.Is(err, kube.ErrDenied)
-	s.process.writes.change(v.name, func(n *recent) {
-		n.failed(heal, failure{reason: d.reason, operation: "heal", message: d.message}, final, s.session.Now(), s.cfg.RetryPause, s.cfg.Resync)
-	})
+	s.failed(v.name, heal, failure{reason: d.reason, message: d.message}, final)
 	return false, nil
 }

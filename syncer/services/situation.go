@@ -134,11 +134,10 @@ type memory struct {
 
 // failure is why a write did not have its effect.
 type failure struct {
-	reason    record.Reason
-	operation string
-	// status is what OSCAR answered; 0 when it did not.
-	status  int
+	reason  record.Reason
 	message string
+	// status is what OSCAR answered; 0 when it did not.
+	status int
 }
 
 // act is a step.
@@ -209,8 +208,9 @@ type decision struct {
 	// repair says that a write brings back what was in place before, and drifted
 	// that it is reported as drift first, with message.
 	repair, drifted bool
-	// failure goes with phase failed, and with one that a step is tried again in.
-	failure *failure
+	// operation and status tell which call failed, or would.
+	operation string
+	status    int
 	// held goes with phase held, when what stands is ahead of the store.
 	held *record.Held
 }
@@ -260,7 +260,7 @@ func (s situation) backOff(next act) (decision, bool) {
 	if !s.memory.final {
 		phase = s.trying()
 	}
-	return decision{act: report, phase: phase, reason: f.reason, message: f.message, failure: f, after: wait}, true
+	return decision{act: report, phase: phase, reason: f.reason, message: f.message, operation: next.operation(), status: f.status, after: wait}, true
 }
 
 // unanswered is how long a POST or DELETE without an answer may still take effect.
