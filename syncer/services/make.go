@@ -55,7 +55,6 @@ func (s *Services) create(ctx context.Context, v *observation) (bool, error) {
 		return s.deps.OSCAR.Create(ctx, v.name, body, v.as.Value, timeout)
 	})
 	s.process.writes.change(v.name, func(n *recent) {
-		n.written = s.session.Now()
 		api, failed := errors.AsType[*manager.APIError](err)
 		switch {
 		case err == nil:
@@ -89,7 +88,6 @@ func (s *Services) register(ctx context.Context, v *observation) (bool, error) {
 	err = s.call(ctx, v, register, func(ctx context.Context, timeout time.Duration) error {
 		return s.deps.OSCAR.Update(ctx, v.name, body, "", timeout)
 	})
-	s.process.writes.change(v.name, func(n *recent) { n.written = s.session.Now() })
 	s.session.FailPoints.Hit(failAfterUpdate)
 	return err == nil, s.noteFailure(v, register, record.ReasonCreateFailed, err)
 }
@@ -124,12 +122,9 @@ func (s *Services) update(ctx context.Context, v *observation, repair bool) (boo
 	err = s.call(ctx, v, update, func(ctx context.Context, timeout time.Duration) error {
 		return s.deps.OSCAR.Update(ctx, v.name, body, v.as.Value, timeout)
 	})
-	s.process.writes.change(v.name, func(n *recent) {
-		n.written = s.session.Now()
-		if err == nil {
-			n.repaired()
-		}
-	})
+	if err == nil {
+		s.process.writes.change(v.name, (*recent).repaired)
+	}
 	s.session.FailPoints.Hit(failAfterUpdate)
 	return err == nil, s.noteFailure(v, update, record.ReasonUpdateFailed, err)
 }

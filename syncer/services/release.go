@@ -25,7 +25,6 @@ func (s *Services) release(ctx context.Context, v *observation) (bool, error) {
 	err = s.call(ctx, v, release, func(ctx context.Context, timeout time.Duration) error {
 		return s.deps.OSCAR.Update(ctx, v.name, body, "", timeout)
 	})
-	s.process.writes.change(v.name, func(n *recent) { n.written = s.session.Now() })
 	s.session.FailPoints.Hit(failAfterRelease)
 	return err == nil, s.noteFailure(v, release, record.ReasonUpdateFailed, err)
 }

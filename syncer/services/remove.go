@@ -25,7 +25,6 @@ func (s *Services) detach(ctx context.Context, v *observation) (bool, error) {
 	err = s.call(ctx, v, detach, func(ctx context.Context, timeout time.Duration) error {
 		return s.deps.OSCAR.Update(ctx, v.name, body, "", timeout)
 	})
-	s.process.writes.change(v.name, func(n *recent) { n.written = s.session.Now() })
 	s.session.FailPoints.Hit(failAfterDetach)
 	return err == nil, s.noteFailure(v, detach, record.ReasonDetachFailed, err)
 }
@@ -42,7 +41,7 @@ func (s *Services) erase(ctx context.Context, v *observation) (bool, error) {
 		return s.deps.OSCAR.Delete(ctx, v.name, timeout)
 	})
 	s.process.writes.change(v.name, func(n *recent) {
-		n.written, n.erased = s.session.Now(), v.desired.UID
+		n.erased = v.desired.UID
 		if api, ok := errors.AsType[*manager.APIError](err); !ok || !api.Unanswered() {
 			n.deleteAt = time.Time{}
 		}
@@ -74,7 +73,6 @@ func (s *Services) dropBuckets(ctx context.Context, v *observation) (bool, error
 		err := s.call(ctx, v, dropBuckets, func(ctx context.Context, timeout time.Duration) error {
 			return s.deps.OSCAR.DeleteBucket(ctx, name, timeout)
 		})
-		s.process.writes.change(v.name, func(n *recent) { n.written = s.session.Now() })
 		s.session.FailPoints.Hit(failAfterDrop)
 		if err != nil && !manager.NotFound(err) {
 			return false, s.noteFailure(v, dropBuckets, record.ReasonDeleteFailed, err)

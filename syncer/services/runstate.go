@@ -51,11 +51,8 @@ func (s *Services) setRunState(ctx context.Context, v *observation, d decision) 
 		send = s.deps.OSCAR.Stop
 	}
 	err := s.call(ctx, v, d.act, func(ctx context.Context, timeout time.Duration) error { return send(ctx, v.name, timeout) })
-	s.process.writes.change(v.name, func(n *recent) {
-		n.written = s.session.Now()
-		if err == nil {
-			n.repaired()
-		}
-	})
+	if err == nil {
+		s.process.writes.change(v.name, (*recent).repaired)
+	}
 	return err == nil, s.noteFailure(v, d.act, record.ReasonUpdateFailed, err)
 }

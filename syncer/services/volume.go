@@ -138,7 +138,6 @@ func (s *Services) dropVolume(ctx context.Context, v *observation) (bool, error)
 		err := s.call(ctx, v, dropVolume, func(ctx context.Context, timeout time.Duration) error {
 			return s.deps.OSCAR.DeleteVolume(ctx, name, v.as.Value, timeout)
 		})
-		s.process.writes.change(v.name, func(n *recent) { n.written = s.session.Now() })
 		s.session.FailPoints.Hit(failAfterDrop)
 		if err != nil {
 			return false, s.noteFailure(v, dropVolume, record.ReasonDeleteFailed, err)

@@ -114,6 +114,7 @@ func (s *Services) call(ctx context.Context, v *observation, step act, send func
 	sending, end := s.cfg.Tracer.Continue(sending, requestOf(v), "service "+step.String(), attribute.String("service", v.name))
 	err := send(sending, timeout)
 	end(err)
+	s.process.writes.change(v.name, func(n *recent) { n.written = s.session.Now() })
 	outcome := "ok"
 	if api, ok := errors.AsType[*manager.APIError](err); ok {
 		switch {
