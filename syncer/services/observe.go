@@ -93,6 +93,11 @@ func (s *Services) observe(ctx context.Context, name string) (*observation, erro
 	return v, s.findToken(v)
 }
 
+// standing enters what holds for the whole cluster.
+func (v *observation) standing(now session.Standing) {
+	v.stopped, v.epoch, v.restored = now.Stopped, now.Epoch, now.Restored
+}
+
 // recall makes a situation from the mirror alone.
 func (s *Services) recall(name string) (*observation, error) {
 	view := s.session.Mirror.Snapshot()

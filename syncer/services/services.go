@@ -2,7 +2,6 @@ package services
 
 import (
 	"context"
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,8 +13,6 @@ import (
 	"github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/internal/tracing"
 	"github.com/oscarfed/oscarfed/internal/worker"
-	"github.com/oscarfed/oscarfed/store"
-	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/answers"
 	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/jobs"
@@ -145,75 +142,8 @@ func (s *Services) Run(ctx context.Context) {
 	all.Wait()
 }
 
-// Changed decides anew about a service.
-func (s *Services) Changed(name string) { s.decisions.Add(name) }
-
-// DesiredChanged decides anew about a service by what OSCAR shows from now on. For what was desired
-// before the session began, it is from then on: a syncer that returns makes one list for all.
-func (s *Services) DesiredChanged(view *store.MirrorView, name string) {
-	at := s.session.Now()
-	kv, ok := view.KV(record.DesiredServiceKey(s.session.ID, name))
-	if ok && kv.ModRevision <= s.session.Lease.CreateRevision() {
-		at = s.session.Started
-	}
-	s.request(name, at)
-	s.decisions.Add(name)
-}
-
-// Mirrored settles what was promised, by a new view of the records.
-func (s *Services) Mirrored(view *store.MirrorView) { s.settleForecast(view) }
-
-// Resync looks at all services as a full compare that has begun at a time.
-func (s *Services) Resync(view *store.MirrorView, began time.Time) {
-	wanted := map[string]bool{}
-	for kv := range view.Prefix(record.DesiredServicesPrefix(s.session.ID)) {
-		name := record.ParseKey(kv.Key).Name
-		wanted[name] = true
-		s.lookAgain(name, began)
-	}
-	s.deadlines.Keep(func(name string) bool { return wanted[name] })
-	s.process.writes.forget(s.session.Now(), func(name string) bool { return wanted[name] })
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	maps.DeleteFunc(s.requested, func(name string, _ time.Time) bool { return !wanted[name] })
-}
-
-// lookAgain looks at a service as a resync does.
-func (s *Services) lookAgain(name string, at time.Time) {
-	s.mu.Lock()
-	s.periodic[name] = true
-	s.mu.Unlock()
-	s.request(name, at)
-	s.decisions.Add(name)
-}
-
 // Backlog is how long the writes that wait will take.
 func (s *Services) Backlog() time.Duration { return s.process.forecast.backlog(s.writes.Len()) }
 
 // Deletions counts the deletions that were acknowledged in this session.
 func (s *Services) Deletions() int64 { return s.deletions.Load() }
-
-// working calls do with a name that no other goroutine works on, and puts those that need a
-// write into the write queue. After an error a name is decided upon again, with growing
-// pauses.
-func (s *Services) working(do func(context.Context, string) (write bool, err error)) func(context.Context, string) (time.Duration, error) {
-	return func(ctx context.Context, name string) (time.Duration, error) {
-		if !s.claims.take(name) {
-			return 0, nil // it is decided upon when the other goroutine is done
-		}
-		write, err := do(ctx, name)
-		wanted := s.claims.release(name)
-		switch {
-		case write:
-			s.writes.Add(name) // which looks at everything again
-			s.process.metrics.queue.Set(float64(s.writes.Len()))
-		case wanted:
-			s.decisions.Add(name)
-		}
-		// A step that is only wanted yet has not ended what was tried in vain before.
-		if ctx.Err() == nil && (!write || err != nil) {
-			s.after(name, err)
-		}
-		return 0, nil
-	}
-}

@@ -10,7 +10,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/answers"
 	"github.com/oscarfed/oscarfed/syncer/kube"
@@ -18,10 +17,8 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 )
 
-// Ages of what rarely changes, so that many votes share one read.
-const (
-	nodesAge = 60 * time.Second
-)
+// nodesAge is how old the sizes of nodes may be: they rarely change, and many votes share one read.
+const nodesAge = 60 * time.Second
 
 // refusal is a no and its cause.
 type refusal struct {
@@ -109,8 +106,7 @@ func (s *Services) checkVersion(ctx context.Context, v *observation) (*refusal, 
 }
 
 func refusedCredential() *refusal {
-	return &refusal{record.ReasonCredentialRefused,
-		answers.CredentialRefused}
+	return &refusal{record.ReasonCredentialRefused, answers.CredentialRefused}
 }
 
 // checkName demands that the name is free, or ours already.
@@ -218,40 +214,6 @@ func (s *Services) sizesOfNodes(ctx context.Context, notBefore time.Time) ([]kub
 func quantity(value, fallback string) (resource.Quantity, bool) {
 	q, err := resource.ParseQuantity(cmp.Or(value, fallback))
 	return q, err == nil
-}
-
-// outstanding names the creations and changes that were ordered, or voted yes
-// for, and have no outcome yet.
-func (s *Services) outstanding(view *store.MirrorView) map[string]bool {
-	out := map[string]bool{}
-	for kv := range view.Prefix(record.DesiredServicesPrefix(s.session.ID)) {
-		d, err := store.Decode[record.Desired](kv)
-		if err != nil || d.Tombstone() {
-			continue
-		}
-		name := record.ParseKey(kv.Key).Name
-		o := s.session.Observed(view, name, d.UID)
-		switch d.Intent {
-		case record.IntentPrepare:
-			if o != nil && o.Vote != nil && o.Vote.Revision == kv.ModRevision && o.Vote.Answer == record.VoteYes {
-				out[name] = true
-			}
-		case record.IntentApply:
-			if o == nil || o.DesiredRevision != kv.ModRevision {
-				out[name] = true
-			}
-		}
-	}
-	return out
-}
-
-// settleForecast drops promises whose prepare is gone or has become an order: from
-// then on the mirror shows them as outstanding.
-func (s *Services) settleForecast(view *store.MirrorView) {
-	s.process.forecast.settle(func(name string, revision int64) bool {
-		kv, ok := view.KV(record.DesiredServiceKey(s.session.ID, name))
-		return ok && kv.ModRevision == revision
-	})
 }
 
 // checkUser asks OSCAR, with the owner's own token, whether it lets him in.

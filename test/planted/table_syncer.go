@@ -117,8 +117,8 @@ func ofTheSyncer() []defect {
 		).was("16cb489").shows("a change that waits for the end of a pause outlives a restore"),
 		one(
 			"a write without an answer takes no time",
-			"syncer/services/queue.go",
-			"case !answered && took <= l.each():",
+			"syncer/services/forecast.go",
+			"case !answered && took <= f.each():",
 			"case !answered:",
 		).was("1009dfd").shows("a creation is refused on a cluster whose queue is too long"),
 		one(
