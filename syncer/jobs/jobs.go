@@ -185,22 +185,18 @@ func (j *Jobs) decideJob(ctx context.Context, s *clusterView, a *attempt, change
 	case jobLook:
 		a.looking = s.now
 		j.listSoon(a.service)
-	case jobDelete:
+	case jobDelete, jobRemove:
 		if j.slots.deleting >= jobDeletes {
 			j.due.AddAfter(a.key, j.cfg.RetryPause)
 			break
 		}
 		j.slots.deleting++
 		a.memory.busy = true
-		j.calls.Go(func() { j.deleteJob(ctx, a) })
-	case jobRemove:
-		if j.slots.deleting >= jobDeletes {
-			j.due.AddAfter(a.key, j.cfg.RetryPause)
-			break
+		end := j.deleteJob
+		if decision.act == jobRemove {
+			end = j.remove
 		}
-		j.slots.deleting++
-		a.memory.busy = true
-		j.calls.Go(func() { j.remove(ctx, a) })
+		j.calls.Go(func() { end(ctx, a) })
 	case jobHold:
 		a.memory.busy = true
 		j.calls.Go(func() { j.hold(ctx, a) })

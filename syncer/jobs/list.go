@@ -135,14 +135,10 @@ func (j *Jobs) saw(a *attempt, began time.Time, jobs map[string]listedJob) bool 
 	case m.stuck.IsZero():
 		m.stuck = began
 	}
-	since := m.lastPost
-	if m.lastDelete.After(since) {
-		since = m.lastDelete
-	}
 	switch {
 	case present:
 		m.missing = time.Time{}
-	case m.missing.IsZero() && !began.Before(since.Add(j.cfg.Grace)):
+	case m.missing.IsZero() && !began.Before(m.lastWrite().Add(j.cfg.Grace)):
 		m.missing = began
 	}
 	news := before == nil || before.present != present || before.job.Status != job.Status ||

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/oscarfed/oscarfed/store/record"
@@ -178,11 +179,30 @@ func (s situation) again() decision {
 	if m.posts == 0 {
 		return decision{act: jobPost}
 	}
-	pause := s.retry << min(m.posts-1, 10)
-	if wait := m.lastPost.Add(min(pause, maxPostPause)).Sub(s.now); wait > 0 {
+	if wait := m.lastPost.Add(s.pauseAfter(m.posts)).Sub(s.now); wait > 0 {
 		return jobWait(wait)
 	}
 	return decision{act: jobPost}
+}
+
+// deleteBy deletes the Job, which is listed, by a step, and once more after a pause that doubles.
+func (s situation) deleteBy(step act, shown *listed) decision {
+	m := s.memory
+	switch {
+	case m.deletes == 0:
+		return decision{act: step}
+	case shown.started.Before(m.lastDelete):
+		return lookNow()
+	}
+	if wait := m.lastDelete.Add(s.pauseAfter(m.deletes)).Sub(s.now); wait > 0 {
+		return jobWait(wait)
+	}
+	return decision{act: step}
+}
+
+// pauseAfter is how long the next POST or DELETE waits after so many.
+func (s situation) pauseAfter(tries int) time.Duration {
+	return min(s.retry<<min(tries-1, 10), maxPostPause)
 }
 
 // no: OSCAR has refused it.
@@ -209,7 +229,7 @@ func planUncertain(s situation) decision {
 	case shown.present:
 		return s.asListed(shown)
 	case shown.started.Before(late):
-		return lookSince(minTime(late, shown.started.Add(s.pause)), s.now)
+		return lookSince(slices.MinFunc([]time.Time{late, shown.started.Add(s.pause)}, time.Time.Compare), s.now)
 	}
 	return jobSays(record.JobVanished, record.JobNoAnswer, "OSCAR has never said that it made the Job, and does not list it; it may have run if somebody has deleted it")
 }
@@ -230,15 +250,8 @@ func planSubmitted(s situation) decision {
 			return decision{act: jobRest}
 		case !s.assignment.Cancel:
 			return s.cannotStart(shown)
-		case m.deletes == 0:
-			return decision{act: jobDelete}
-		case shown.started.Before(m.lastDelete):
-			return lookNow()
 		}
-		if wait := m.lastDelete.Add(min(s.retry<<min(m.deletes-1, 10), maxPostPause)).Sub(s.now); wait > 0 {
-			return jobWait(wait)
-		}
-		return decision{act: jobDelete}
+		return s.deleteBy(jobDelete, shown)
 	}
 	if s.report.Reason == record.JobCannotStart && !s.assignment.Cancel && !shown.started.Before(m.lastDelete) {
 		// It was seen to be there, and that it never runs.
@@ -246,11 +259,7 @@ func planSubmitted(s situation) decision {
 		d.pod = s.report.Pod
 		return d
 	}
-	since := m.lastPost // a Job is not listed the moment that it was made
-	if m.lastDelete.After(since) {
-		since = m.lastDelete
-	}
-	if first := since.Add(s.grace); shown.started.Before(first) {
+	if first := m.lastWrite().Add(s.grace); shown.started.Before(first) {
 		return lookSince(first, s.now)
 	}
 	switch {
@@ -312,11 +321,4 @@ func lookSince(since, now time.Time) decision {
 		return jobWait(wait)
 	}
 	return lookNow()
-}
-
-func minTime(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }

@@ -68,25 +68,11 @@ func podWords(p *record.JobPod) string {
 // cannotStart is the next step with a Job whose pod is stuck.
 func (s situation) cannotStart(shown *listed) decision {
 	m, p := s.memory, shown.pod
-	remove := func() decision {
-		switch {
-		case m.deletes == 0:
-			return decision{act: jobRemove}
-		case shown.started.Before(m.lastDelete):
-			return lookNow()
-		}
-		if wait := m.lastDelete.Add(min(s.retry<<min(m.deletes-1, 10), maxPostPause)).Sub(s.now); wait > 0 {
-			return jobWait(wait)
-		}
-		return decision{act: jobRemove}
-	}
 	switch {
 	case s.start <= 0 || p.Offered:
 		return decision{act: jobRest}
-	case p.Held && p.Ran:
-		return remove()
-	case p.CannotRun && s.report.Reason == record.JobCannotStart:
-		return remove()
+	case p.Held && p.Ran, p.CannotRun && s.report.Reason == record.JobCannotStart:
+		return s.deleteBy(jobRemove, shown)
 	case p.CannotRun:
 		d := jobSays(record.JobSubmitted, record.JobCannotStart, "its pod could not start")
 		if d.pod = s.podTold(); d.pod != nil {

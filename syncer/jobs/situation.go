@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"slices"
 	"time"
 
 	"github.com/oscarfed/oscarfed/store/record"
@@ -38,7 +39,7 @@ type situation struct {
 	// the first POST others are sent, late how long an unanswered one may take effect,
 	// and pause what lies between two lists at least.
 	retry, grace, resend, late, pause time.Duration
-	// start is how long a pod may be stuck before it starts; 0 for ever.
+	// start is how long a pod may be stuck before it starts; 0 or less for ever.
 	start time.Duration
 	// minio is what was found of that of its origin.
 	minio originstorage.MinIO
@@ -86,6 +87,11 @@ type memory struct {
 	// started that shows it so.
 	fromOrigin        bool
 	unstarted, failed time.Time
+}
+
+// lastWrite is when the last POST or DELETE ended: a list of that moment may not show it yet.
+func (m memory) lastWrite() time.Time {
+	return slices.MaxFunc([]time.Time{m.lastPost, m.lastDelete}, time.Time.Compare)
 }
 
 // listed is what one list, complete, shows of a Job.
