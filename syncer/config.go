@@ -14,7 +14,6 @@ import (
 	"github.com/oscarfed/oscarfed/internal/failpoint"
 	"github.com/oscarfed/oscarfed/internal/outbound"
 	"github.com/oscarfed/oscarfed/internal/tracing"
-	"github.com/oscarfed/oscarfed/internal/version"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
@@ -116,8 +115,8 @@ type Config struct {
 	// default 2 s.
 	RetryPause time.Duration
 
-	// JobPosts is how many jobs are posted to OSCAR at the same time; default 16, of which
-	// one owner has half.
+	// JobPosts is how many jobs are posted to OSCAR at the same time; default 16. An owner alone
+	// has all of them.
 	JobPosts int
 	// JobTimeout ends the POST or DELETE of a job; default 60 s.
 	JobTimeout time.Duration
@@ -222,8 +221,6 @@ func (c Config) Validate() error {
 	}
 	return errors.Join(problems...)
 }
-
-func (c Config) version() string { return version.Get().Version }
 
 // Local answers the OSCAR beside the syncer; *keyserver.Server is one.
 type Local interface {

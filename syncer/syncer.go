@@ -13,6 +13,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/oscarfed/oscarfed/internal/version"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/definition"
@@ -215,7 +216,7 @@ func (s *Syncer) work(ctx context.Context, leads func() bool) error {
 	}
 	lease, err := s.cluster.Store.OpenSession(ctx, store.SessionConfig{
 		Key: record.SessionKey(s.cluster.ID),
-		Record: record.Session{V: record.Version, Instance: s.cluster.Instance, Version: s.cfg.version(),
+		Record: record.Session{V: record.Version, Instance: s.cluster.Instance, Version: version.Get().Version,
 			Forms: s.cfg.Forms, StartedAt: record.At(s.cluster.Now()), Parts: parts, RunStates: true},
 		TTL:    s.cfg.SessionTTL,
 		Logger: s.cluster.Log,

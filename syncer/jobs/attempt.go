@@ -22,8 +22,7 @@ type attempt struct {
 	revision   int64
 	report     *record.JobReport
 	memory     memory
-	// queued says that it is in claimable or ready, slot that it holds a slot, and
-	// deletes that a DELETE of it is under way.
+	// queued says that it is in claimable or ready, and slot that it holds a slot.
 	queued, slot bool
 	// opened is what is to be posted, once submitting is reported.
 	opened *openedJob

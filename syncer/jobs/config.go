@@ -15,7 +15,7 @@ import (
 
 // Config has the limits of jobs.
 type Config struct {
-	// Posts is how many jobs are posted at the same time, of which one owner has half.
+	// Posts is how many jobs are posted at the same time; an owner alone has all of them.
 	Posts int
 	// Timeout ends the POST or DELETE of a job, and StopGrace how long one may go on after
 	// the session.

@@ -21,51 +21,51 @@ type Events struct {
 }
 
 // Listed implements store.Tap.
-func (h *Events) Listed(kvs []store.KV) {
-	h.mu.Lock()
-	h.young, h.old, h.size = nil, nil, 0 // perhaps of another history
-	h.mu.Unlock()
+func (e *Events) Listed(kvs []store.KV) {
+	e.mu.Lock()
+	e.young, e.old, e.size = nil, nil, 0 // perhaps of another history
+	e.mu.Unlock()
 	for _, kv := range kvs {
-		h.Changed(kv, false)
+		e.Changed(kv, false)
 	}
 }
 
 // Changed implements store.Tap.
-func (h *Events) Changed(kv store.KV, deleted bool) {
+func (e *Events) Changed(kv store.KV, deleted bool) {
 	if record.ParseKey(kv.Key).Kind != record.KindAssignedEvent {
 		return
 	}
 	if deleted {
-		h.take(kv.Key)
+		e.take(kv.Key)
 		return
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if before, ok := h.young[kv.Key]; ok {
-		h.size -= len(before.Value)
-		delete(h.young, kv.Key)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if before, ok := e.young[kv.Key]; ok {
+		e.size -= len(before.Value)
+		delete(e.young, kv.Key)
 	}
-	if h.size+len(kv.Value) > eventsSize/2 {
-		h.young, h.old, h.size = nil, h.young, 0
+	if e.size+len(kv.Value) > eventsSize/2 {
+		e.young, e.old, e.size = nil, e.young, 0
 	}
-	if h.young == nil {
-		h.young = map[string]store.KV{}
+	if e.young == nil {
+		e.young = map[string]store.KV{}
 	}
-	h.young[kv.Key] = kv
-	h.size += len(kv.Value)
+	e.young[kv.Key] = kv
+	e.size += len(kv.Value)
 }
 
 // take gives a record and forgets it.
-func (h *Events) take(key string) (store.KV, bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	kv, ok := h.young[key]
+func (e *Events) take(key string) (store.KV, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	kv, ok := e.young[key]
 	if ok {
-		h.size -= len(kv.Value)
-		delete(h.young, key)
+		e.size -= len(kv.Value)
+		delete(e.young, key)
 		return kv, true
 	}
-	kv, ok = h.old[key]
-	delete(h.old, key)
+	kv, ok = e.old[key]
+	delete(e.old, key)
 	return kv, ok
 }

@@ -59,15 +59,15 @@ type epochSeen struct {
 // New starts nothing.
 func New(now *session.Session, lister *Lister, cfg Config, deps Deps) *Jobs {
 	deps.Process.begin(now.Lease.CreateRevision())
-	d := &Jobs{
+	j := &Jobs{
 		cfg: cfg, deps: deps, session: now, lister: lister,
 		epochs:   session.NewSignal(),
 		attempts: map[string]*attempt{},
 		services: map[string]*jobService{},
 	}
-	d.due = worker.New(worker.Config[string]{HandleAll: d.reconcile, Most: batchSize})
-	d.listings = worker.New(worker.Config[string]{Handle: d.list})
-	return d
+	j.due = worker.New(worker.Config[string]{HandleAll: j.reconcile, Most: batchSize})
+	j.listings = worker.New(worker.Config[string]{Handle: j.list})
+	return j
 }
 
 // Run works until ctx ends. Then it waits for the calls under way and reports what

@@ -22,7 +22,7 @@ func (j *Jobs) hold(ctx context.Context, a *attempt) {
 	j.mu.Lock()
 	again := !a.memory.lastHold.IsZero()
 	j.mu.Unlock()
-	j.told(a, "hold", again, err)
+	j.logPodStep(a, "hold", again, err)
 	j.finished(a, func(m *memory) { m.lastHold = j.session.Now() })
 }
 
@@ -40,7 +40,7 @@ func (j *Jobs) remove(ctx context.Context, a *attempt) {
 	j.slots.deleting--
 	again := a.memory.deletes > 0
 	j.mu.Unlock()
-	j.told(a, "delete", again, err)
+	j.logPodStep(a, "delete", again, err)
 	j.finished(a, func(m *memory) {
 		m.deletes++
 		m.lastDelete = j.session.Now()
@@ -79,8 +79,8 @@ func (j *Jobs) startable(ctx context.Context, a *attempt) (*kube.Job, error) {
 	return job, j.session.Writable(until)
 }
 
-// told logs what was done; what fails again is no news.
-func (j *Jobs) told(a *attempt, step string, again bool, err error) {
+// logPodStep logs what was done; what fails again is no news.
+func (j *Jobs) logPodStep(a *attempt, step string, again bool, err error) {
 	level := slog.LevelInfo
 	switch {
 	case err != nil && again:
