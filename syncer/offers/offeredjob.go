@@ -73,16 +73,20 @@ func (o *Offers) examine(ctx context.Context, key kube.JobKey, id string) (*offe
 	if job != nil {
 		service = job.Service
 	}
-	keys := []string{
-		o.session.Lease.Key(), record.DesiredClusterKey(o.session.ID), record.DesiredServiceKey(o.session.ID, service),
+	mirrored := []string{
+		record.DesiredClusterKey(o.session.ID), record.DesiredServiceKey(o.session.ID, service),
 		record.OfferKey(o.session.ID, id), record.OfferAnswerKey(o.session.ID, id),
 	}
-	read, err := o.session.Store.Read(ctx, keys...)
+	seen := o.session.Mirror.Snapshot()
+	read, err := o.session.Store.Read(ctx, append(mirrored, o.session.Lease.Key())...)
 	if err != nil {
 		return nil, err
 	}
 	if !o.session.Holds(read.KV(o.session.Lease.Key())) {
 		return nil, fmt.Errorf("job %q: %w", id, store.ErrSessionLost)
+	}
+	if !read.Follows(seen, mirrored...) {
+		return nil, fmt.Errorf("job %q: %w: etcd was restored, and is not compared yet", id, session.ErrStale)
 	}
 	v.job, v.fresh, v.another = job, true, standing < maxOffers
 	if err := o.fill(v, read.KV); err != nil {
