@@ -100,8 +100,8 @@ func ofJobs() []defect {
 		one(
 			"a job that a list does not show is taken for gone at once",
 			"syncer/jobs/plan.go",
-			"if first := since.Add(s.grace); shown.started.Before(first) {\n\t\treturn lookSince(first, s.now)\n\t}",
-			"_ = since",
+			"if first := m.lastWrite().Add(s.grace); shown.started.Before(first) {\n\t\treturn lookSince(first, s.now)\n\t}",
+			"",
 		).and(
 			"syncer/jobs/plan.go",
 			"case m.missing.IsZero() || !shown.started.After(m.missing):\n\t\treturn lookSince(shown.started.Add(s.grace), s.now)\n",
