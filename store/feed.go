@@ -38,21 +38,11 @@ func (f *Feed) Close() {
 // that is not there was deleted. The first call waits for the mirror to be
 // synced and returns all its keys, perhaps none. It ends with the cause of ctx.
 func (f *Feed) Next(ctx context.Context) ([]string, error) {
-	select {
-	case <-f.mirror.synced:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	if err := f.Wait(ctx); err != nil {
+		return nil, err
 	}
-	for {
-		if keys, ok := f.take(); ok {
-			return keys, nil
-		}
-		select {
-		case <-f.wake:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
+	keys, _ := f.Take()
+	return keys, nil
 }
 
 // Wait waits until Take has something to give, or the first listing is done. It
@@ -77,28 +67,12 @@ func (f *Feed) Wait(ctx context.Context) error {
 // mirror at exactly the revision that the keys lead to: for a consumer that keeps
 // a derived copy which must itself be consistent at one revision.
 func (f *Feed) Take() ([]string, *MirrorView) {
-	keys, view, _ := f.fetch()
-	return keys, view
-}
-
-func (f *Feed) take() ([]string, bool) {
-	keys, _, ok := f.fetch()
-	return keys, ok
-}
-
-func (f *Feed) pending() bool {
-	f.mirror.mu.Lock()
-	defer f.mirror.mu.Unlock()
-	return f.fresh || len(f.dirty) > 0
-}
-
-func (f *Feed) fetch() ([]string, *MirrorView, bool) {
 	f.mirror.mu.Lock()
 	fresh, dirty := f.fresh, f.dirty
 	all := f.mirror.snap()
 	if !fresh && len(dirty) == 0 {
 		f.mirror.mu.Unlock()
-		return nil, all, false
+		return nil, all
 	}
 	f.fresh, f.dirty = false, make(map[string]struct{})
 	f.mirror.mu.Unlock()
@@ -111,7 +85,14 @@ func (f *Feed) fetch() ([]string, *MirrorView, bool) {
 	}
 	keys := slices.AppendSeq(make([]string, 0, len(dirty)), maps.Keys(dirty))
 	slices.Sort(keys)
-	return keys, all, true
+	return keys, all
+}
+
+// pending says whether Take has something to give.
+func (f *Feed) pending() bool {
+	f.mirror.mu.Lock()
+	defer f.mirror.mu.Unlock()
+	return f.fresh || len(f.dirty) > 0
 }
 
 // dirty notes a changed key for every feed. It needs mu.
@@ -124,12 +105,8 @@ func (m *Mirror) dirty(key string) {
 // wakeFeeds wakes the consumers that have something to fetch. It needs mu.
 func (m *Mirror) wakeFeeds() {
 	for f := range m.feeds {
-		if len(f.dirty) == 0 {
-			continue
-		}
-		select {
-		case f.wake <- struct{}{}:
-		default:
+		if len(f.dirty) > 0 {
+			ring(f.wake)
 		}
 	}
 }
