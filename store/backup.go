@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -57,10 +58,7 @@ func (s *Store) Backup(ctx context.Context, w io.Writer) (b Backup, err error) {
 // trailing hashes all that is written to it but for the last 32 bytes, which are
 // to be that hash.
 type trailing struct {
-	hash interface {
-		io.Writer
-		Sum([]byte) []byte
-	}
+	hash hash.Hash
 	last []byte
 	size int64
 }

@@ -52,17 +52,18 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.RequestTimeout = cmpDuration(c.RequestTimeout, 3*time.Second)
-	c.Deadline = cmpDuration(c.Deadline, 15*time.Second)
-	c.KeepAlive = cmpDuration(c.KeepAlive, 10*time.Second)
-	c.KeepAliveTimeout = cmpDuration(c.KeepAliveTimeout, 3*time.Second)
+	c.RequestTimeout = positiveOr(c.RequestTimeout, 3*time.Second)
+	c.Deadline = positiveOr(c.Deadline, 15*time.Second)
+	c.KeepAlive = positiveOr(c.KeepAlive, 10*time.Second)
+	c.KeepAliveTimeout = positiveOr(c.KeepAliveTimeout, 3*time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
 	return c
 }
 
-func cmpDuration(given, fallback time.Duration) time.Duration {
+// positiveOr is a duration that was given, or the fallback for one that was not.
+func positiveOr(given, fallback time.Duration) time.Duration {
 	if given > 0 {
 		return given
 	}

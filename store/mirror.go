@@ -94,7 +94,7 @@ const defaultRememberBytes = 64 << 20
 
 // NewMirror makes a mirror that is empty until Run has listed its prefixes.
 func (s *Store) NewMirror(cfg MirrorConfig) *Mirror {
-	cfg.Interval = cmpDuration(cfg.Interval, 5*time.Second)
+	cfg.Interval = positiveOr(cfg.Interval, 5*time.Second)
 	if cfg.Logger == nil {
 		cfg.Logger = s.log
 	}

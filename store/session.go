@@ -56,7 +56,7 @@ func (s *Store) OpenSession(ctx context.Context, cfg SessionConfig) (*Session, e
 	if cfg.Key == "" {
 		return nil, errors.New("a session needs a key")
 	}
-	cfg.TTL = max(cmpDuration(cfg.TTL, 30*time.Second), 2*time.Second)
+	cfg.TTL = max(positiveOr(cfg.TTL, 30*time.Second), 2*time.Second)
 	if cfg.Logger == nil {
 		cfg.Logger = s.log
 	}

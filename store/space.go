@@ -115,7 +115,7 @@ type Space struct {
 	revision int64
 }
 
-// Tight says whether nothing that adds may be written.
+// Tight says whether nothing that adds may be written, and space is to be made.
 func (s Space) Tight() bool { return s.Level == SpaceShort || s.Level == SpaceFull }
 
 // Advice tells people how it stands and what to do; empty when nothing is wrong.

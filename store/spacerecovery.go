@@ -14,11 +14,6 @@ import (
 // that are a moment behind need not list again.
 const historyTail = 1000
 
-// needy says whether there is something to recover from.
-func (s Space) needy() bool {
-	return s.Level == SpaceFull || s.Level == SpaceShort
-}
-
 // recoveries makes space whenever it is short, until ctx ends. Attempts that do
 // not help are repeated with growing pauses.
 func (w *SpaceWatch) recoveries(ctx context.Context, m *maintenance) error {
@@ -35,7 +30,7 @@ func (w *SpaceWatch) recoveries(ctx context.Context, m *maintenance) error {
 		}
 		now, err := w.look(ctx, m)
 		wanted := w.takeWanted()
-		if err == nil && !now.needy() && !wanted {
+		if err == nil && !now.Tight() && !wanted {
 			wait.Reset()
 			continue
 		}
@@ -49,7 +44,7 @@ func (w *SpaceWatch) recoveries(ctx context.Context, m *maintenance) error {
 		if err != nil && !errors.Is(err, ErrDenied) {
 			w.log.Warn("space was not made in etcd; it is tried again", "error", err)
 		}
-		if w.Space().needy() {
+		if w.Space().Tight() {
 			if err := pause(ctx, wait.NextBackOff()); err != nil {
 				return err
 			}

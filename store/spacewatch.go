@@ -70,9 +70,9 @@ type SpaceWatch struct {
 
 // NewSpaceWatch makes a watch; it starts nothing.
 func (s *Store) NewSpaceWatch(cfg SpaceConfig) *SpaceWatch {
-	cfg.Interval = cmpDuration(cfg.Interval, 5*time.Second)
-	cfg.StepTimeout = cmpDuration(cfg.StepTimeout, 3*time.Minute)
-	cfg.MaxPause = cmpDuration(cfg.MaxPause, 5*time.Minute)
+	cfg.Interval = positiveOr(cfg.Interval, 5*time.Second)
+	cfg.StepTimeout = positiveOr(cfg.StepTimeout, 3*time.Minute)
+	cfg.MaxPause = positiveOr(cfg.MaxPause, 5*time.Minute)
 	if cfg.Logger == nil {
 		cfg.Logger = s.log
 	}
@@ -101,8 +101,9 @@ type reservation struct {
 // Reserve reserves space for all that a write in several transactions puts, so that of those that
 // begin together no more begin than fit. The caller calls release when it is done; the bytes count
 // until the members' figures have them. Without space nothing is reserved, free says how much there
-// is, and history that is not promised is given up, so that it may fit later. Each process counts what it writes itself: what several begin at once is what the head
-// room is for. Without a quota, or before the first look, all fits.
+// is, and history that is not promised is given up, so that it may fit later. Each process counts what
+// it writes itself: what several begin at once is what the head room is for. Without a quota, or before
+// the first look, all fits.
 func (w *SpaceWatch) Reserve(bytes int64) (release func(), free int64, ok bool) {
 	bytes += bytes / 10 // etcd's own, for keys and pages
 	w.mu.Lock()
@@ -116,7 +117,7 @@ func (w *SpaceWatch) Reserve(bytes int64) (release func(), free int64, ok bool) 
 	if free >= 0 {
 		if free = max(free-w.reservedBytes, 0); bytes > free {
 			w.wanted = true
-			w.wakeUp()
+			ring(w.wake)
 			return nil, free, false
 		}
 	}
@@ -198,7 +199,7 @@ func (w *SpaceWatch) look(ctx context.Context, m *maintenance) (Space, error) {
 		w.reservedBytes -= r.bytes
 	}
 	before := w.space
-	next.Denied, next.Commands, next.Step = before.Denied && next.needy(), before.Commands, before.Step
+	next.Denied, next.Commands, next.Step = before.Denied && next.Tight(), before.Commands, before.Step
 	w.space = next
 	w.full = next.Level == SpaceFull || w.full && next.Level != SpaceOK
 	silent := map[string]time.Time{}
@@ -212,18 +213,10 @@ func (w *SpaceWatch) look(ctx context.Context, m *maintenance) (Space, error) {
 	w.past.note(now, next.revision, w.cfg.Retention)
 	w.mu.Unlock()
 	w.tell(before.Level, next)
-	if next.needy() {
-		w.wakeUp()
+	if next.Tight() {
+		ring(w.wake)
 	}
 	return next, nil
-}
-
-// wakeUp tells the recovery that there is something to do.
-func (w *SpaceWatch) wakeUp() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
 }
 
 // takeWanted says whether a write was refused since the last call.
@@ -250,7 +243,9 @@ func (w *SpaceWatch) tell(before SpaceLevel, now Space) {
 }
 
 // revisions are moments and what the store's revision was then, the oldest first.
-type revisions []struct {
+type revisions []moment
+
+type moment struct {
 	at       time.Time
 	revision int64
 }
@@ -264,10 +259,7 @@ func (r *revisions) note(now time.Time, revision int64, retention time.Duration)
 	if n := len(*r); n > 0 && now.Sub((*r)[n-1].at) < min(time.Minute, retention/20) {
 		return
 	}
-	*r = append(*r, struct {
-		at       time.Time
-		revision int64
-	}{now, revision})
+	*r = append(*r, moment{now, revision})
 	for len(*r) > 1 && now.Sub((*r)[1].at) >= retention {
 		*r = (*r)[1:]
 	}
