@@ -9,7 +9,6 @@ import (
 	"unique"
 
 	"github.com/oscarfed/oscarfed/controlplane/identity"
-	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -83,7 +82,7 @@ func (x *auditIndex) Changed(kv store.KV, deleted bool) {
 	}
 	delete(x.of, id)
 	drop := func(from map[string][]string, key string) {
-		if from[key] = view.DropID(from[key], id); len(from[key]) == 0 {
+		if from[key] = dropID(from[key], id); len(from[key]) == 0 {
 			delete(from, key)
 		}
 	}
@@ -105,10 +104,10 @@ func (x *auditIndex) add(kv store.KV) {
 	at := indexedAs(e)
 	id = strings.Clone(id)
 	x.of[id] = at
-	x.ids[at.origin] = view.AddID(x.ids[at.origin], id)
+	x.ids[at.origin] = addID(x.ids[at.origin], id)
 	for _, subject := range []string{at.by, at.owner} {
 		if subject != "" {
-			x.concerns[subject] = view.AddID(x.concerns[subject], id)
+			x.concerns[subject] = addID(x.concerns[subject], id)
 		}
 	}
 }
@@ -159,4 +158,26 @@ func (x *auditIndex) surplus(most int) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// addID adds an id to a sorted list. Ids are in the order of time, so most are added at the end
+// and removed at the beginning.
+func addID(ids []string, id string) []string {
+	i, there := slices.BinarySearch(ids, id)
+	if there {
+		return ids
+	}
+	return slices.Insert(ids, i, id)
+}
+
+// dropID takes an id out of a sorted list.
+func dropID(ids []string, id string) []string {
+	i, there := slices.BinarySearch(ids, id)
+	switch {
+	case !there:
+		return ids
+	case i == 0:
+		return ids[1:]
+	}
+	return slices.Delete(ids, i, i+1)
 }

@@ -21,7 +21,7 @@ const (
 	RememberTime = 2
 )
 
-// Elapsed counts on from the value that the store last held. It is safe for concurrent use.
+// elapsed counts on from the value that the store last held. It is safe for concurrent use.
 type elapsed struct {
 	mu  sync.Mutex
 	rec *record.Elapsed

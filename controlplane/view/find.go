@@ -17,7 +17,7 @@ type MemberRef struct {
 	Rec    *record.Federation
 	// Rev is the revision of the federation's record.
 	Rev int64
-	// gone is the member itself when it has left the federation.
+	// Gone is the member itself when it has left the federation.
 	Gone *record.Member
 }
 

@@ -2,7 +2,6 @@ package view
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"github.com/oscarfed/oscarfed/store"
@@ -131,7 +130,7 @@ func (v *View) putJob(id string, slot jobSlot) {
 		}
 		if at := standsAt(old); at != "" {
 			x.ByCluster.mark(at, position, false)
-			x.hold(old, at, -1)
+			countFor(x.Holds, Holder{at, AccountOf(old)}, old.Federation, -1)
 		}
 		delete(x.Posted.m, id)
 		delete(x.Frozen.m, id)
@@ -159,16 +158,11 @@ func (v *View) putJob(id string, slot jobSlot) {
 		x.Posted.m[id] = true
 	default:
 		x.ByCluster.mark(standsAt(now), position, true)
-		x.hold(now, standsAt(now), 1)
+		countFor(x.Holds, Holder{standsAt(now), AccountOf(now)}, now.Federation, 1)
 	}
 }
 
 func (x *jobIndex) count(j *record.Job, by int) {
-	add := func(m map[string]int, key string) {
-		if m[key] += by; m[key] == 0 {
-			delete(m, key)
-		}
-	}
 	x.States.m[j.State] += by
 	countFor(x.Subjects, j.Owner, j.Federation, by)
 	if j.By != j.Owner {
@@ -180,22 +174,19 @@ func (x *jobIndex) count(j *record.Job, by int) {
 		countFor(x.Clusters, j.Place.ClusterID, j.Federation, by)
 	}
 	if !j.State.Ended() {
-		add(x.InFlight.m, j.Federation)
-		add(x.Users.m, AccountOf(j))
+		addTo(x.InFlight.m, j.Federation, by)
+		addTo(x.Users.m, AccountOf(j), by)
 	}
 }
 
 // countFor adds by to the number of a federation's jobs that a table has for a key.
-func countFor(table Table[string, Table[string, int]], key, federation string, by int) {
+func countFor[K comparable](table Table[K, Table[string, int]], key K, federation string, by int) {
 	counts := table.m[key].m
 	if counts == nil {
 		counts = map[string]int{}
 		table.m[key] = TableOf(counts)
 	}
-	if counts[federation] += by; counts[federation] == 0 {
-		delete(counts, federation)
-	}
-	if len(counts) == 0 {
+	if addTo(counts, federation, by); len(counts) == 0 {
 		delete(table.m, key)
 	}
 }
@@ -207,28 +198,6 @@ func AccountOf(j *record.Job) string {
 		return j.By
 	}
 	return j.Owner
-}
-
-// AddID adds an id to a sorted list. Ids are in the order of time, so most are added at the end
-// and removed at the beginning.
-func AddID(ids []string, id string) []string {
-	i, there := slices.BinarySearch(ids, id)
-	if there {
-		return ids
-	}
-	return slices.Insert(ids, i, id)
-}
-
-// DropID takes an id out of a sorted list.
-func DropID(ids []string, id string) []string {
-	i, there := slices.BinarySearch(ids, id)
-	switch {
-	case !there:
-		return ids
-	case i == 0:
-		return ids[1:]
-	}
-	return slices.Delete(ids, i, i+1)
 }
 
 // Session is the create revision of a cluster's session; 0 for none.

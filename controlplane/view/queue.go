@@ -62,19 +62,3 @@ func (x *jobIndex) enqueue(j *record.Job, there bool) {
 
 // Holder is an account at a cluster.
 type Holder struct{ Cluster, Account string }
-
-// hold adds by to the number of a federation's jobs that an account has at a cluster.
-func (x *jobIndex) hold(j *record.Job, cluster string, by int) {
-	at := Holder{cluster, AccountOf(j)}
-	counts := x.Holds.m[at].m
-	if counts == nil {
-		counts = map[string]int{}
-		x.Holds.m[at] = TableOf(counts)
-	}
-	if counts[j.Federation] += by; counts[j.Federation] == 0 {
-		delete(counts, j.Federation)
-	}
-	if len(counts) == 0 {
-		delete(x.Holds.m, at)
-	}
-}

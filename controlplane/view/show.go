@@ -15,8 +15,6 @@ import (
 // Shown is a federation as callers see it, with fields that only some answers need.
 type Shown struct {
 	Federation
-	visibility string
-	allowed    []string
 	Code       string
 	Detail     string
 	RetryAfter time.Duration
@@ -32,7 +30,6 @@ func (v *View) Show(f *record.Federation, rev int64) Shown {
 			Deployment: f.Deployment, Drift: f.Drift, Generation: f.Generation, Revision: rev, Phase: f.Phase,
 			Paused: f.Paused, RunState: f.RunState, CreatedAt: f.CreatedAt.Time, ChangedAt: f.ChangedAt.Time,
 		},
-		visibility: f.Visibility, allowed: f.AllowedUsers,
 		Code: f.Code, Detail: f.Detail, RetryAfter: time.Duration(f.RetryAfter) * time.Second,
 	}
 	sit := v.Situation(f)

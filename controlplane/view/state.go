@@ -28,11 +28,10 @@ type State struct {
 	// mirrored is the mirror at the revision of view.
 	mirrored *store.MirrorView
 	changed  chan struct{}
-	// JobWatchers are notified within the refresh: a later read shows nothing newer than what
-	// they were notified of.
+	// Watchers, of jobs, are notified within the refresh: a later read shows nothing newer than
+	// what they were notified of. Waiters, of one federation or service, are, too.
 	Watchers jobWatchers
-	// Waiters are notified within the refresh, too.
-	Waiters waiters
+	Waiters  waiters
 }
 
 // NewState follows a mirror. It starts nothing.

@@ -35,6 +35,7 @@ func (t Tally) At(cluster string) iter.Seq2[record.JobState, int] { return maps.
 // Edges counts the jobs that were handed over.
 func (t Tally) Edges() iter.Seq2[Edge, int] { return maps.All(t.edges) }
 
+// addTo adds by to the number at a key. A key with none is not in the map.
 func addTo[K comparable](m map[K]int, key K, by int) {
 	if m[key] += by; m[key] == 0 {
 		delete(m, key)

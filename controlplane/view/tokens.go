@@ -119,8 +119,8 @@ func (v *View) applyToken(ref record.Ref, kv store.KV, exists bool) {
 	}
 }
 
-// setAt is set for any kind of key. A record that cannot be read counts as absent but keeps its
-// revision, so that a new one can be written over it.
+// setAt is set, but a record that cannot be read keeps its revision, so that a new one can be
+// written over it.
 func setAt[K comparable, T any](v *View, m map[K]Versioned[T], key K, kv store.KV, exists bool) {
 	if !exists {
 		delete(m, key)
@@ -149,6 +149,3 @@ func (c *TokenState) concerns(cluster string) bool {
 	_, wants := c.Wants[cluster]
 	return holds || wants
 }
-
-// Location is a service on a cluster.
-type Location struct{ Cluster, Service string }

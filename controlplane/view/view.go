@@ -78,6 +78,9 @@ type Versioned[T any] struct {
 	Rev int64
 }
 
+// Location is a service on a cluster.
+type Location struct{ Cluster, Service string }
+
 // Node has the records below c/<cluster>/.
 type Node struct {
 	Session     Versioned[record.Session]
