@@ -162,8 +162,10 @@ func planPresent(s situation) decision {
 		return planAsAsked(s)
 	case applied && asAsked && s.desired.Drift == oscar.DriftReport && !s.fresh:
 		return decision{act: reread} // with the version that OSCAR is of now
-	case applied:
+	case applied, s.desired.Drift == oscar.DriftReport && s.forgotten() && s.fresh:
 		return planDrift(s, whatChanged(s))
+	case s.desired.Drift == oscar.DriftReport && s.forgotten():
+		return decision{act: reread}
 	case s.stopped || s.desired.Paused:
 		return s.waits()
 	}

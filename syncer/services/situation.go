@@ -233,6 +233,13 @@ func (s situation) applied() bool {
 	return s.observed != nil && s.observed.Applied() == s.desired.Generation
 }
 
+// forgotten says that the service has the marks of what is desired, and that no report tells whether it was in place: those
+// of a cluster that was revoked are gone.
+func (s situation) forgotten() bool {
+	o := s.observed
+	return s.local.generation == s.desired.Generation && s.local.epoch == s.desired.Epoch && (o == nil || o.Phase == record.PhaseDrifted && o.ReadBack == "")
+}
+
 // upgraded says that OSCAR is of another version than when the service was last seen as it was reported. It may
 // show the same service otherwise, and there is no PUT to see that by.
 func (s situation) upgraded() bool {

@@ -23,6 +23,7 @@ func readmitTrials() map[string]func(*trial) error {
 		"a job that is cancelled before its readmitted cluster tells of it ends":  (*trial).readmittedCancelled,
 		"a job whose member is removed from a readmitted cluster is started once": (*trial).readmittedRemoved,
 		"a service that vanishes from a cluster that is revoked is made again":    (*trial).readmittedVanished,
+		"a change that was only reported stays when its cluster is readmitted":    (*trial).readmittedDrift,
 	}
 }
 
@@ -171,4 +172,14 @@ func (t *trial) readmittedVanished() error {
 		err = errors.Join(err, errors.New("it was made while its cluster was revoked"))
 	}
 	return errors.Join(err, t.readmitted(nothing), t.await("it is made again", func() bool { return t.stands(t.sim) }), t.phase(record.PhaseReady))
+}
+
+// readmittedDrift changes a service that is not repaired, and whose report is forgotten then.
+func (t *trial) readmittedDrift() error {
+	err := errors.Join(t.report(), t.revoked(), t.readmitted(nothing))
+	<-time.After(trialLate)
+	if t.script(t.sim) == t.service("first", nil).Script {
+		err = errors.Join(err, errors.New("it was repaired"))
+	}
+	return errors.Join(err, t.phase(record.PhaseDrifted))
 }
