@@ -13,14 +13,7 @@ func TestAnEtcdThatIsNotReachedIsToldWithWhatAConnectionMeets(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listening.Close()
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	refusing := "https://" + gone.Addr().String()
-	if err := gone.Close(); err != nil {
-		t.Fatal(err)
-	}
+	const refusing = "https://127.0.0.1:1" // no port that another test may be given
 	got := unreached(t.Context(), []string{refusing, "http://" + listening.Addr().String()})
 	for _, want := range []string{refusing + ": ", "connection refused", "http://" + listening.Addr().String() + ": it takes connections", "is http:// right?"} {
 		if !strings.Contains(got, want) {
