@@ -115,7 +115,7 @@ func decideJob(s jobSituation) jobDecision {
 		return s.reportedEnd()
 	case state == record.JobRefused:
 		return s.refused()
-	case !s.registered && (state.Posted() || !s.assigned):
+	case !s.registered && (state.Posted() || s.job.Posted || s.job.State == record.JobRunning || !s.assigned):
 		return s.end(record.JobVanished, record.JobClusterLost, "its cluster was removed while it may have run there")
 	case state.Posted():
 		return s.onItsWay(state)
