@@ -219,7 +219,7 @@ func giveBack(v *view.View, out *jobStep, at record.Time) {
 func assignmentOf(j *record.Job) record.Assignment {
 	return record.Assignment{
 		V: record.Version, Job: j.Job, Attempt: j.Attempt, Federation: j.Federation, Service: j.Place.ServiceName,
-		UID: j.Place.UID, RequestID: j.RequestID, Name: j.Place.Name, AssignedAt: j.ChangedAt, Epoch: j.Epoch,
+		UID: j.Place.UID, RequestID: j.RequestID, Name: j.Place.Name, AssignedAt: j.ChangedAt, Posted: j.Posted, Epoch: j.Epoch,
 	}
 }
 

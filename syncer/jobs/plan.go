@@ -39,7 +39,7 @@ func plan(s situation) decision {
 // planUnposted: OSCAR was not asked in this attempt, for all that the store knows.
 func planUnposted(s situation) decision {
 	if s.assignment.Posted && s.state() == "" {
-		return planReadmitted(s)
+		return planUnreported(s)
 	}
 	if s.assignment.Epoch != s.epoch {
 		return planFormer(s)
@@ -63,13 +63,14 @@ func planUnposted(s situation) decision {
 	return decision{act: jobBegin, state: record.JobSubmitting}
 }
 
-// planReadmitted: OSCAR was asked for the attempt, or may have been, and the report on it was taken away, with all of a
-// cluster that was revoked. It is not posted again: its Job may have run, and be deleted.
-func planReadmitted(s situation) decision {
+// planUnreported: OSCAR may have been asked for the attempt, and nothing is reported of it: the reports of a cluster that
+// was revoked are forgotten, and an offered job that is given back has none. It is not posted again: its Job may have
+// run, and be deleted.
+func planUnreported(s situation) decision {
 	if s.assignment.Cancel {
 		return planForgotten(s)
 	}
-	return s.foundOr(jobSays(record.JobUncertain, record.JobNoAnswer, "what was known of it was forgotten when the cluster was revoked, and OSCAR does not list it"))
+	return s.foundOr(jobSays(record.JobUncertain, record.JobNoAnswer, "nothing is reported of it any more, and OSCAR does not list it"))
 }
 
 // planForgotten: an attempt is to end of which nothing is reported. One that was never claimed the control plane ends by

@@ -88,7 +88,7 @@ func nextReport(a *attempt, d decision, session int64, epoch string, now, sessio
 		next.PostedAt = new(record.At(m.lastPost))
 	case d.state == record.JobSubmitting:
 		next.PostedAt = new(record.At(now)) // a moment later
-	case d.state == record.JobUncertain && next.Session != session:
+	case d.state == record.JobUncertain && (before == nil || next.Session != session):
 		next.PostedAt = new(record.At(sessionStart)) // at the latest
 	}
 	if d.state == record.JobCancelled && (before == nil || !before.State.Posted()) || d.state == record.JobRefused && d.reason != record.JobCannotStart && m.posts == 0 {

@@ -22,6 +22,7 @@ func readmitTrials() map[string]func(*trial) error {
 		"a job whose Job is gone when its cluster is readmitted has vanished":     (*trial).readmittedDeleted,
 		"a job that is cancelled before its readmitted cluster tells of it ends":  (*trial).readmittedCancelled,
 		"a job whose member is removed from a readmitted cluster is started once": (*trial).readmittedRemoved,
+		"a job whose Job and member go from a readmitted cluster vanishes":        (*trial).readmittedGone,
 		"a service that vanishes from a cluster that is revoked is made again":    (*trial).readmittedVanished,
 		"a change that was only reported stays when its cluster is readmitted":    (*trial).readmittedDrift,
 	}
@@ -145,23 +146,43 @@ func (t *trial) cancelledAway(deleted bool) error {
 	return err
 }
 
-// readmittedRemoved removes the member before its syncer is back.
-func (t *trial) readmittedRemoved() error {
-	err := t.create(trialLate, nil)
-	back := t.only()
+// waitsAtMember is waitsAt of a service of the trial's own, whose other members are away until back is called.
+func (t *trial) waitsAtMember() (id, name string, back func(), err error) {
+	err = t.create(trialLate, nil)
+	back = t.only()
 	event := "the event of " + t.name
 	id, sent := t.send(event)
 	name, kept := keep(t.sim, t.name, event)
-	err = errors.Join(err, sent, kept, t.sim.SetJobStatus(t.name, name, oscarsim.JobPending), t.whenTold(id, record.JobSubmitted), t.revoked())
+	return id, name, back, errors.Join(err, sent, kept, t.sim.SetJobStatus(t.name, name, oscarsim.JobPending), t.whenTold(id, record.JobSubmitted))
+}
+
+// leave removes the member of the trial's cluster.
+func (t *trial) leave() error {
+	_, err := t.api.RemoveReplicas(t.ctx, t.name, t.added(), client.ChangeOptions{Async: true})
+	return err
+}
+
+// readmittedRemoved removes the member before its syncer is back.
+func (t *trial) readmittedRemoved() error {
+	id, name, back, err := t.waitsAtMember()
+	err = errors.Join(err, t.revoked())
 	<-time.After(sessionOver)
 	back()
-	err = errors.Join(err, t.readmitted(func() error {
-		_, err := t.api.RemoveReplicas(t.ctx, t.name, t.added(), client.ChangeOptions{Async: true})
-		return err
-	}))
+	err = errors.Join(err, t.readmitted(t.leave))
 	<-time.After(trialSoon)
 	err = errors.Join(err, t.started(1), t.sim.SetJobStatus(t.name, name, oscarsim.JobSucceeded), t.becomes(id, record.JobSucceeded))
 	return errors.Join(err, t.await("it is gone where it was removed", func() bool { return t.gone(t.sim) }))
+}
+
+// readmittedGone has the Job end, and go, while the cluster is revoked. Then the member is removed, and the others are
+// there.
+func (t *trial) readmittedGone() error {
+	id, name, back, err := t.waitsAtMember()
+	err = errors.Join(err, t.revoked())
+	<-time.After(sessionOver)
+	back()
+	err = errors.Join(err, t.sim.SetJobStatus(t.name, name, oscarsim.JobSucceeded), t.sim.DeleteJob(t.name, name))
+	return errors.Join(err, t.readmitted(t.leave), t.becomes(id, record.JobVanished), t.started(1))
 }
 
 func (t *trial) readmittedVanished() error {
