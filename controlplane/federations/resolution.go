@@ -14,23 +14,24 @@ type Resolution struct {
 	UID string
 	// Generation is the least generation of the change.
 	Generation int64
-	// Accept is the part of another history that may be written over. Again says that a missing
-	// service is made again.
-	Accept *record.Branch
-	Again  bool
+	// Accept is the part of another history that may be written over, and Everywhere that it may be at each
+	// replica of the federation. Again says that a missing service is made again.
+	Accept     *record.Branch
+	Everywhere bool
+	Again      bool
 	// Back is the orphan that becomes a member, with its uid.
 	Back *oscar.Member
 }
 
-// apply adds the orders of a resolution to the desired record that it is about.
+// apply adds the orders of a resolution to a desired record of the federation.
 func (r *Resolution) apply(d *record.Desired) {
-	if r == nil || d.UID != r.UID {
+	if r == nil {
 		return
 	}
-	if r.Accept != nil {
+	if r.Accept != nil && (r.Everywhere || d.UID == r.UID) {
 		d.Past = record.Branched(d.Past, r.Accept.Epoch, r.Accept.Generation)
 	}
-	d.Again = d.Again || r.Again
+	d.Again = d.Again || r.Again && d.UID == r.UID
 }
 
 func heldError(f *record.Federation, locations []string) error {

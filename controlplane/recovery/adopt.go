@@ -107,8 +107,9 @@ func (c *Controller) takeOver(ctx context.Context, a answered) error {
 	if d.Kind == DifferenceOrphan {
 		return c.restoreFederation(ctx, req, d, s)
 	}
-	accept := &record.Branch{Epoch: a.shown.Epoch, Generation: a.shown.Generation}
-	return fault.Crossing(c.rewrite(ctx, federations.Administrator(), req, d, &federations.Resolution{UID: d.UID, Accept: accept}, func(old *oscar.Service) (*oscar.Service, error) {
+	// The same generation, or an older one, that is held at another member is decided about with it. A newer one is not.
+	r := &federations.Resolution{UID: d.UID, Accept: &record.Branch{Epoch: a.shown.Epoch, Generation: a.shown.Generation}, Everywhere: true}
+	return fault.Crossing(c.rewrite(ctx, federations.Administrator(), req, d, r, func(old *oscar.Service) (*oscar.Service, error) {
 		next := s.Clone()
 		next.Name, next.ClusterID = old.Name, old.ClusterID
 		next.Federation, next.Clusters, next.StorageProviders, next.Labels = old.Federation, old.Clusters, old.StorageProviders, old.Labels

@@ -157,7 +157,7 @@ func differenceOf(f *record.Federation, r view.ReplicaState, h record.Held) diff
 		}
 	default:
 		d.KeepStore = fmt.Sprintf("generation %d of the store is written over it", r.Desired.Generation)
-		d.KeepCluster = "what it is becomes the definition of the federation on every cluster; secrets and storage providers stay those of the store"
+		d.KeepCluster = "what it is becomes the definition of the federation on every cluster, also where this generation or an older one is held; secrets and storage providers stay those of the store"
 	}
 	return d
 }

@@ -179,16 +179,20 @@ func TestAClusterThatWasAwayIsComparedWhenItIsBack(t *testing.T) {
 	})
 }
 
-// TestWhatAClusterHasBecomesTheDefinition: one replica's newer definition, for all.
+// TestWhatAClusterHasBecomesTheDefinition: one replica's newer definition, for all. The others have been given it, too,
+// and nobody decides about them again, nor about one that was away.
 func TestWhatAClusterHasBecomesTheDefinition(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
-		s := restoredTale(t)
+		s := tell(t)
+		s.Cluster(c).Stop()
+		s.count()
+		s.RestoreEtcd(s.backup, false)
+		s.Eventually("the others have compared", func() bool { return s.compared(a, b, d) })
 		s.resolve(b, "changed1", "cluster")
-		s.Eventually("it is taken over", func() bool {
-			return !slices.ContainsFunc(s.list().Differences, func(d v1.Difference) bool { return d.ServiceName == "changed1" })
+		s.Eventually("nothing of it is held any more", func() bool {
+			return !slices.ContainsFunc(s.list().Differences, func(d v1.Difference) bool { return strings.HasPrefix(d.ServiceName, "changed") })
 		})
-		s.resolve(a, "changed0", "store") // which is now the same
-		s.resolve(c, "changed2", "store")
+		s.Cluster(c).Start()
 		s.Eventually("the federation is ready", func() bool {
 			v, err := s.Client.Replicas(t.Context(), "changed0", "")
 			return err == nil && v.Phase == "ready" && len(v.Replicas) == 2
@@ -249,5 +253,43 @@ func TestEverybodyMayStopWhileTheClusterIsAsked(t *testing.T) {
 			return err == nil && v.Phase == "ready"
 		})
 		s.untouched()
+	})
+}
+
+// TestANewerGenerationIsHeldOn: a person who keeps an older one has not decided about it.
+func TestANewerGenerationIsHeldOn(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		s := tell(t)
+		s.Cluster(c).Stop()
+		if _, err := s.Client.ChangeService(t.Context(), definition(t, "changed", "2Gi"), client.ChangeOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		s.Eventually("it is changed where it can be", func() bool {
+			at := func(cluster, service string) int64 {
+				return get[record.Observed](s, record.ObservedServiceKey(cluster, service)).Applied()
+			}
+			return at(a, "changed0") == 3 && at(b, "changed1") == 3
+		})
+		s.RestoreEtcd(s.backup, false)
+		s.Cluster(c).Start()
+		s.Eventually("every cluster has compared", func() bool { return s.compared(all...) })
+		held := func() []string {
+			return slices.DeleteFunc(s.differences(), func(d string) bool { return !strings.Contains(d, "changed") })
+		}
+		if got, want := held(), []string{a + "/changed0 ahead 3", b + "/changed1 ahead 3", c + "/changed2 ahead 2"}; !slices.Equal(got, want) {
+			t.Fatalf("held %v, want %v", got, want)
+		}
+		s.resolve(c, "changed2", "cluster")
+		s.Eventually("the newer ones are held on", func() bool { return slices.Equal(held(), []string{a + "/changed0 ahead 3", b + "/changed1 ahead 3"}) })
+		s.resolve(a, "changed0", "cluster")
+		s.Eventually("the federation is ready", func() bool {
+			v, err := s.Client.Replicas(t.Context(), "changed0", "")
+			return err == nil && v.Phase == "ready" && len(held()) == 0
+		})
+		for i, id := range []string{a, b, c} {
+			if v, _ := s.Cluster(id).Sim.Service(fmt.Sprintf("changed%d", i)); !strings.Contains(string(v.JSON), `"memory":"2Gi"`) {
+				t.Errorf("%s has not the newer one: %s", id, v.JSON)
+			}
+		}
 	})
 }

@@ -98,7 +98,30 @@ func (c *resolveCmd) Run(ctx context.Context, a *command.App) error {
 	if err := a.Print(done, func() *output.Table { return differenceTable(done, c.Keep) }); err != nil {
 		return err
 	}
+	if !c.All && len(done) == 1 {
+		c.tellOthers(ctx, a, api, &done[0])
+	}
 	return failed
+}
+
+// tellOthers says what else is held in the federation and is not decided about with d.
+func (c *resolveCmd) tellOthers(ctx context.Context, a *command.App, api *client.Client, d *v1.Difference) {
+	list, err := api.Differences(ctx)
+	if err != nil || d.Federation == "" {
+		return // it is resolved; oscarfed describe lists what is left
+	}
+	told := false
+	for _, o := range list.Differences {
+		covered := c.Keep == "cluster" && d.Kind == "ahead" && o.Kind == "ahead" && o.ClusterGeneration <= d.ClusterGeneration
+		if o.Federation != d.Federation || o.UID == d.UID || covered {
+			continue
+		}
+		if !told {
+			a.Sayf("In federation %s is held besides:", o.GroupID)
+			told = true
+		}
+		a.Sayf("  oscarfed resolve %s/%s --keep cluster|store    (%s)", o.ClusterID, o.ServiceName, o.Kind)
+	}
 }
 
 // matching lists what --all is about.
