@@ -147,7 +147,14 @@ func differenceOf(f *record.Federation, r view.ReplicaState, h record.Held) diff
 	switch {
 	case d.tombstone:
 		d.StoreGeneration = 0
-		d.KeepStore = "it is deleted, as ordered; its buckets stay"
+		switch {
+		case r.Desired.Keep == record.KeepRelease:
+			d.KeepStore = "it leaves its federation, as ordered, and runs on with its data"
+		case r.Desired.Data == record.DataDelete:
+			d.KeepStore = "it is deleted, as ordered, with the buckets that were made for it"
+		default:
+			d.KeepStore = "it is deleted, as ordered; its buckets stay"
+		}
 	case !changeable:
 	case h.Kind == record.HeldMissing:
 		d.KeepStore = "it is made again"
