@@ -186,7 +186,10 @@ func TestOurJobThatWaitsIsTakenAndGivenBack(t *testing.T) {
 		p.disconnect()
 		w.becomes(j.ID, func(j *jobs.Job) bool { return j.Unreachable })
 		p.connect()
-		// Nor is it claimed: its Job is there.
+		// Its syncer looks for it, and refuses nothing: it may run already.
+		if all := p.standing(); len(all) != 1 || !all[0].Posted {
+			t.Errorf("its syncer is asked %+v", all)
+		}
 		p.says(j.ID, 2, record.JobSubmitted, func(r *record.JobReport) { r.Found = true })
 		for _, state := range whole()[3:] {
 			p.says(j.ID, 2, state)

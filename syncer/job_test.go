@@ -237,6 +237,33 @@ func TestAJobWithoutItsEventIsRefused(t *testing.T) {
 	})
 }
 
+// TestAJobThatStandsIsNotRefused: one that was given back to its cluster stands there, and may run: what keeps it from being
+// posted does not matter. Refused, it would start elsewhere besides.
+func TestAJobThatStandsIsNotRefused(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start()
+		p := r.jobReady("grayify")
+		w := newWork(p, "event")
+		name, err := r.sim.AddJob(p.name, oscarsim.JobPending)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.assignment.Name, w.assignment.Posted = name, true
+		r.put(record.AssignmentKey(clusterID, w.job, w.n), w.assignment) // and its event is lost
+		if got := r.awaitJob(w, record.JobSubmitted, record.JobRefused); got.State != record.JobSubmitted {
+			t.Errorf("report %+v", got)
+		}
+		if err := r.sim.SetJobStatus(p.name, name, oscarsim.JobSucceeded); err != nil {
+			t.Fatal(err)
+		}
+		r.awaitJob(w, record.JobSucceeded)
+		if r.sim.Calls()[oscarsim.OpJob] != 0 {
+			t.Error("OSCAR was asked")
+		}
+	})
+}
+
 func TestAJobIsNotPostedWhereItsServiceIsNot(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})

@@ -314,7 +314,7 @@ type Assignment struct {
 	Name       string `json:"name"`
 	AssignedAt Time   `json:"assigned_at"`
 	// Posted says that OSCAR may have been asked for it, although nothing is reported of it: the
-	// reports of a cluster that was revoked are forgotten.
+	// reports of a cluster that was revoked are forgotten, and a Job that is given back stands.
 	Posted bool `json:"posted,omitempty"`
 	// Cancel orders the end of an attempt that was claimed.
 	Cancel bool `json:"cancel,omitempty"`
