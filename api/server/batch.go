@@ -9,6 +9,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/api/server/respond"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 )
 
@@ -59,10 +60,10 @@ func parseServices(body []byte) ([]*oscar.Service, error) {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&in); err != nil || dec.More() {
-		return nil, respond.Invalid(oscar.Violation{Rule: oscar.RuleType, Message: `the body is no JSON object with the field "services" alone`})
+		return nil, fault.Invalid(oscar.Violation{Rule: oscar.RuleType, Message: `the body is no JSON object with the field "services" alone`})
 	}
 	if n := len(in.Services); n == 0 || n > oscar.MaxReplicas {
-		return nil, respond.Invalid(oscar.Violation{
+		return nil, fault.Invalid(oscar.Violation{
 			Path: "services", Rule: oscar.RuleMaxMembers, Value: n, Message: fmt.Sprintf("there are %d services; name 1 to %d", n, oscar.MaxReplicas),
 		})
 	}
@@ -80,7 +81,7 @@ func parseServices(body []byte) ([]*oscar.Service, error) {
 		out[i] = service
 	}
 	if len(violations) > 0 {
-		return nil, respond.Invalid(oscar.LimitViolations(violations)...)
+		return nil, fault.Invalid(oscar.LimitViolations(violations)...)
 	}
 	return out, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/server/respond"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/listing"
 )
@@ -90,7 +91,7 @@ func (s *Server) updateCluster(w http.ResponseWriter, r *http.Request) error {
 		spec.ClusterID = id
 	case id:
 	default:
-		return respond.Invalid(oscar.Violation{
+		return fault.Invalid(oscar.Violation{
 			Path: "cluster_id", Rule: oscar.RuleOneOf, Value: spec.ClusterID,
 			Message: fmt.Sprintf("the path names %q; a cluster is not renamed: leave cluster_id out or give the same", id),
 		})
@@ -154,7 +155,7 @@ func (s *Server) setClusterState(w http.ResponseWriter, r *http.Request) error {
 	case !in.Readmit:
 		c, err = s.cp.Clusters.SetState(r.Context(), caller, id, in.State)
 	case in.State != v1.ClusterActive:
-		return respond.Invalid(oscar.Violation{Path: "readmit", Rule: oscar.RuleOneOf, Value: in.State, Message: "a cluster that is readmitted is active"})
+		return fault.Invalid(oscar.Violation{Path: "readmit", Rule: oscar.RuleOneOf, Value: in.State, Message: "a cluster that is readmitted is active"})
 	default:
 		c, err = s.cp.Clusters.Readmit(r.Context(), caller, id)
 	}
@@ -173,7 +174,7 @@ func readJSON(r *http.Request, noun string, into any) ([]byte, error) {
 	}
 	respond.StateOf(r).Noun = noun
 	if err := json.Unmarshal(body, into); err != nil {
-		return nil, respond.Invalid(jsonViolation(err))
+		return nil, fault.Invalid(jsonViolation(err))
 	}
 	return body, nil
 }

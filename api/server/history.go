@@ -6,6 +6,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/api/server/respond"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 )
 
@@ -51,7 +52,7 @@ func (s *Server) rollback(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if in.To < 1 {
-		return respond.Invalid(oscar.Violation{Path: "to", Rule: oscar.RuleRequired, Message: "say which generation: a number from 1; history lists those that are kept"})
+		return fault.Invalid(oscar.Violation{Path: "to", Rule: oscar.RuleRequired, Message: "say which generation: a number from 1; history lists those that are kept"})
 	}
 	service := pathParam(r, "service")
 	st.Change, st.Location = true, respond.ReplicasPath(service)

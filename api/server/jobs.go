@@ -9,6 +9,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/api/server/respond"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
 )
@@ -242,7 +243,7 @@ func (s *Server) resolveJob(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if in.State != v1.JobSubmitted && in.State != v1.JobVanished {
-		return respond.Invalid(oscar.Violation{
+		return fault.Invalid(oscar.Violation{
 			Path: "state", Rule: oscar.RuleOneOf, Value: respond.Cut(in.State, 40),
 			Message: "say what is so: submitted, if its cluster has the Job; vanished, if it neither has it nor will",
 		})

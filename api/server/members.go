@@ -271,7 +271,7 @@ func (in *memberLists) err() error {
 	if len(in.violations) == 0 {
 		return nil
 	}
-	return respond.Invalid(oscar.LimitViolations(in.violations)...)
+	return fault.Invalid(oscar.LimitViolations(in.violations)...)
 }
 
 // checkClusters reports clusters that are not registered, where they stand in the request: those

@@ -7,6 +7,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/api/server/respond"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 )
@@ -70,7 +71,7 @@ func (s *Server) removeMembers(w http.ResponseWriter, r *http.Request) error {
 // readFederation reads the lists of a POST or PUT in any of their forms.
 func readFederation(body []byte) (*memberLists, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
-		return nil, respond.Invalid(oscar.Violation{Rule: oscar.RuleRequired, Message: "EOF"})
+		return nil, fault.Invalid(oscar.Violation{Rule: oscar.RuleRequired, Message: "EOF"})
 	}
 	return readMemberLists(body, "members", true), nil
 }

@@ -45,7 +45,7 @@ func (p *params) err() error {
 	if len(p.violations) == 0 {
 		return nil
 	}
-	return respond.Invalid(p.violations...)
+	return fault.Invalid(p.violations...)
 }
 
 func (p *params) violate(path, rule string, value any, message string) {

@@ -10,6 +10,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/api/server/respond"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/internal/suggest"
@@ -124,7 +125,7 @@ func parseService(w http.ResponseWriter, r *http.Request, body []byte) (*oscar.S
 	respond.StateOf(r).Noun = "service"
 	service, violations := readService(body)
 	if len(violations) > 0 {
-		return nil, respond.Invalid(oscar.LimitViolations(violations)...)
+		return nil, fault.Invalid(oscar.LimitViolations(violations)...)
 	}
 	warnOfUnknown(w.Header(), service)
 	return service, nil

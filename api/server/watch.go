@@ -196,7 +196,7 @@ func lastEventID(r *http.Request) (int64, error) {
 	}
 	id, err := strconv.ParseInt(v, 10, 64)
 	if err != nil || id < 0 {
-		return 0, respond.Invalid(oscar.Violation{
+		return 0, fault.Invalid(oscar.Violation{
 			Path: lastEventIDHeader, Rule: oscar.RuleType, Value: respond.Cut(v, 40),
 			Message: "it is no id of an event of this stream; leave the header out to begin with the present state",
 		})

@@ -36,7 +36,7 @@ func (c *Controller) Join(ctx context.Context, in v1.Join) (*v1.Enrolment, error
 		violations = append(violations, oscar.Violation{Path: "oscar_id", Rule: oscar.RuleType, Message: "it is the UUID in the name of the bucket that marks an OSCAR"})
 	}
 	if len(violations) > 0 {
-		return nil, &fault.Error{Code: fault.CodeInvalid, Violations: violations}
+		return nil, fault.Invalid(violations...)
 	}
 	if !plausibleJoinToken(in.Token) {
 		return nil, decide.ErrNoToken()

@@ -264,7 +264,7 @@ func clusterRequest(caller identity.Caller, spec Spec) error {
 		}
 	}
 	if len(v) > 0 {
-		return &fault.Error{Code: fault.CodeInvalid, Message: fmt.Sprintf("%d violations", len(v)), Violations: v}
+		return fault.Invalid(v...)
 	}
 	return nil
 }

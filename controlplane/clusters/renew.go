@@ -29,7 +29,7 @@ func (c *Controller) Renew(ctx context.Context, in v1.JoinRenewal) (*v1.Enrolmen
 		violations = append(violations, oscar.Violation{Path: "cluster_uid", Rule: oscar.RuleType, Message: "it is the uid that the answer to the join told"})
 	}
 	if len(violations) > 0 {
-		return nil, &fault.Error{Code: fault.CodeInvalid, Violations: violations}
+		return nil, fault.Invalid(violations...)
 	}
 	if !c.meets(csr.Name) {
 		return nil, &fault.Error{Code: fault.CodeConflict, Message: "the common name of the certificate request is no challenge of the last 5 minutes; ask for one and sign that"}

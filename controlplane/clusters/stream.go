@@ -134,7 +134,7 @@ func checkPeer(cluster, uid string) error {
 		violations = append(violations, oscar.Violation{Path: "cluster_uid", Rule: oscar.RuleType, Message: "it is the uid of the cluster's registration"})
 	}
 	if len(violations) > 0 {
-		return &fault.Error{Code: fault.CodeInvalid, Violations: violations}
+		return fault.Invalid(violations...)
 	}
 	return nil
 }

@@ -134,9 +134,9 @@ func (q *Query) position() (int64, error) {
 	_, text, _ := strings.Cut(q.Continue, "-")
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n <= 0 {
-		return 0, &fault.Error{Code: fault.CodeInvalid, Violations: []oscar.Violation{{
+		return 0, fault.Invalid(oscar.Violation{
 			Path: "?continue", Rule: oscar.RuleType, Message: "it is no token of this list; leave it out to begin anew",
-		}}}
+		})
 	}
 	return n, nil
 }

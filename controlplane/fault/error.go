@@ -2,6 +2,7 @@ package fault
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -40,7 +41,7 @@ type Error struct {
 	Code Code
 	// Message says what to do: the value, the limit, the way out.
 	Message string
-	// Violations of an invalid request: all of them.
+	// Violations of an invalid request: all of them. An answer counts them in place of Message.
 	Violations []oscar.Violation
 	// Failed is the outcome of a creation that failed.
 	Failed *FailedCreate
@@ -58,10 +59,17 @@ type Error struct {
 
 // Error implements error.
 func (e *Error) Error() string {
-	if e.Cause != nil {
-		return fmt.Sprintf("%s: %s: %v", e.Code, e.Message, e.Cause)
+	parts := []string{string(e.Code)}
+	if e.Message != "" {
+		parts = append(parts, e.Message)
 	}
-	return fmt.Sprintf("%s: %s", e.Code, e.Message)
+	for _, v := range e.Violations {
+		parts = append(parts, v.Error())
+	}
+	if e.Cause != nil {
+		parts = append(parts, e.Cause.Error())
+	}
+	return strings.Join(parts, ": ")
 }
 
 // Unwrap gives the cause.
@@ -84,6 +92,11 @@ func (f *FailedCreate) Wire() *v1.Failed {
 		return nil
 	}
 	return &f.Failed
+}
+
+// Invalid refuses a request for everything that is wrong with it.
+func Invalid(violations ...oscar.Violation) *Error {
+	return &Error{Code: CodeInvalid, Violations: violations}
 }
 
 // NotFound is the error for a thing that does not exist, or that the caller may not see.

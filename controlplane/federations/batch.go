@@ -145,8 +145,8 @@ func (c *Controller) validateBatch(caller identity.Caller, req BatchRequest, giv
 			Message: fmt.Sprintf("all or none is possible for %d replicas together; create the services by requests of their own", oscar.MaxReplicas),
 		})
 	}
-	if n := len(check.violations); n > 0 {
-		return nil, 0, &fault.Error{Code: fault.CodeInvalid, Message: fmt.Sprintf("%d violations", n), Violations: check.violations}
+	if len(check.violations) > 0 {
+		return nil, 0, fault.Invalid(check.violations...)
 	}
 	return check.graphs, fence, c.mayBatch(len(req.Services))
 }

@@ -102,7 +102,7 @@ func (c *Controller) holdsRefreshToken(ctx context.Context, id Change, f *record
 			return nil
 		}
 	}
-	return &fault.Error{Code: fault.CodeInvalid, Message: "1 violations", Violations: []oscar.Violation{refreshTokenRequired()}}
+	return fault.Invalid(refreshTokenRequired())
 }
 
 // commitChange is the transaction of an attempt. It returns whether votes are awaited: members

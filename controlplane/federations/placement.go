@@ -25,7 +25,7 @@ func (c *Controller) checked(
 		g, violations = check(env)
 	}
 	if len(violations) > 0 {
-		return nil, 0, &fault.Error{Code: fault.CodeInvalid, Message: fmt.Sprintf("%d violations", len(violations)), Violations: violations}
+		return nil, 0, fault.Invalid(violations...)
 	}
 	return g, fence, nil
 }

@@ -71,10 +71,10 @@ func (t *Tokens) Make(caller identity.Caller, q *Query, at Position) string {
 func (t *Tokens) Read(caller identity.Caller, q *Query, parts int) (Position, error) {
 	c, ok := t.parse(q.Continue)
 	if !ok || c.List != t.list || c.Query != digestOf(caller, q) || len(c.After) != parts || c.Revision < 0 {
-		return Position{}, &fault.Error{Code: fault.CodeInvalid, Violations: []oscar.Violation{{
+		return Position{}, fault.Invalid(oscar.Violation{
 			Path: "?continue", Rule: oscar.RuleType,
 			Message: "it is no token of this list with these filters; leave it out to begin anew",
-		}}}
+		})
 	}
 	return c.Position, nil
 }

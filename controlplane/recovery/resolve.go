@@ -61,8 +61,8 @@ func (c *Controller) Resolve(ctx context.Context, caller identity.Caller, req Re
 // difference finds what a request is about.
 func (c *Controller) difference(caller identity.Caller, req ResolveRequest) (*difference, error) {
 	if req.Keep != KeepCluster && req.Keep != KeepStore {
-		return nil, &fault.Error{Code: fault.CodeInvalid, Message: "1 violations", Violations: []oscar.Violation{{
-			Path: "keep", Rule: oscar.RuleOneOf, Value: req.Keep, Message: "keep is cluster or store"}}}
+		return nil, fault.Invalid(oscar.Violation{
+			Path: "keep", Rule: oscar.RuleOneOf, Value: req.Keep, Message: "keep is cluster or store"})
 	}
 	var found *difference
 	c.state.Read(func(v *view.View) {

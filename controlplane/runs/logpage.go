@@ -41,9 +41,9 @@ func readLogCursor(text string) (c logCursor, err error) {
 	}
 	data, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(text) > maxLogCursor || json.Unmarshal(data, &c) != nil || c.From < 0 || len(c.Pages) > membersAtOnce {
-		return logCursor{}, &fault.Error{Code: fault.CodeInvalid, Violations: []oscar.Violation{{
+		return logCursor{}, fault.Invalid(oscar.Violation{
 			Path: "?page", Rule: oscar.RuleType, Message: "it is no page of this list; leave it out to begin anew",
-		}}}
+		})
 	}
 	return c, nil
 }

@@ -53,7 +53,7 @@ func CheckRefreshToken(token, path string) error {
 	if v.Rule == "" {
 		return nil
 	}
-	return &fault.Error{Code: fault.CodeInvalid, Message: "1 violations", Violations: []oscar.Violation{v}}
+	return fault.Invalid(v)
 }
 
 // NewHold seals a refresh token to the cluster that is to hold it, and to no other. before is

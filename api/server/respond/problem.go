@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 )
@@ -28,11 +27,6 @@ const challenge = `Basic realm="Authorization Required"`
 // Errorf is an error of a use case, for the caller.
 func Errorf(code fault.Code, format string, args ...any) error {
 	return &fault.Error{Code: code, Message: fmt.Sprintf(format, args...)}
-}
-
-// Invalid is an error with violations.
-func Invalid(violations ...oscar.Violation) error {
-	return &fault.Error{Code: fault.CodeInvalid, Violations: violations}
 }
 
 // Fail answers a request with an error, logs what the caller must not see, and
