@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"hash/fnv"
+	"slices"
 	"strconv"
 	"time"
 
@@ -268,11 +269,16 @@ func (s jobSituation) requeued(a record.Attempt) record.Job {
 	if next.Place != nil {
 		a.ClusterID, a.Place = next.Place.ClusterID, next.Place.Where()
 	}
-	next.Past = append(append([]record.Attempt{}, next.Past...), a)
-	next.Past = next.Past[max(0, len(next.Past)-keepAttempts):]
+	next.Past = withAttempt(next.Past, a)
 	next.State, next.Reserved, next.Posting, next.NotBefore, next.Posted, next.Pod = record.JobQueued, nil, nil, nil, false, nil
 	next.ChangedAt = record.At(s.now)
 	return next
+}
+
+// withAttempt is a list of past attempts with one more, and without the oldest of too many.
+func withAttempt(past []record.Attempt, a record.Attempt) []record.Attempt {
+	out := append(slices.Clone(past), a)
+	return out[max(0, len(out)-keepAttempts):]
 }
 
 // reportedEnd is the end that the syncer has seen.

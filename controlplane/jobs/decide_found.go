@@ -59,11 +59,10 @@ func decideFound(s jobSituation, f foundAttempt) foundDecision {
 	case next.State.Ended() && next.State != record.JobParked, next.Epoch == s.epoch, f.attempt < next.Attempt,
 		f.attempt == next.Attempt && next.State != record.JobQueued:
 		if !next.State.Ended() {
-			next.Past = append(append([]record.Attempt{}, next.Past...), record.Attempt{
+			next.Past = withAttempt(next.Past, record.Attempt{
 				Attempt: f.attempt, ClusterID: f.cluster, Place: place.Where(), State: f.report.State, Reason: record.JobStoreRestored,
 				Message: "it was found after the store was restored, which had gone on without it", EndedAt: at,
 			})
-			next.Past = next.Past[max(0, len(next.Past)-keepAttempts):]
 		}
 		return foundDecision{next: next}
 	}

@@ -84,5 +84,4 @@ func needsOwner(j *record.Job, here memberStorage) bool {
 
 // notByOwner is why such a job is not sent to an OSCAR that would answer 404.
 const notByOwner = "OSCAR starts no such job there: by the owner's access token, which an event that is not a bucket's needs where the storage is the origin's, " +
-
 	"it looks for the service under what stands before the @ of his subject, and finds no private one; with visibility public it does"

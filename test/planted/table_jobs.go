@@ -5,7 +5,7 @@ func ofJobs() []defect {
 	return []defect{
 		one(
 			"the same submission makes a second job",
-			"controlplane/jobs/commit.go",
+			"controlplane/jobs/acceptor.go",
 			"if s.id, s.err = c.sameRequest(v, s.claim); s.id != \"\" || s.err != nil {",
 			"if s.claim.Hash == \"never\" {",
 		),
