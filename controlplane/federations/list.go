@@ -92,7 +92,7 @@ func (s *federationScan) look(most int, found *[]view.Versioned[record.Federatio
 			}
 			left--
 			s.after = at
-			if f := p.Federation(at.UID); s.q.MatchesOwner(at.Owner) && !succeeded(p, at, f.Rec) && MayRead(p, s.caller, f.Rec) && matches(p, &s.q, f) {
+			if f := p.Federation(at.UID); s.q.MatchesOwner(at.Owner) && !succeeded(p, at, f.Rec) && mayRead(p, s.caller, f.Rec) && matches(p, &s.q, f) {
 				*found = append(*found, f)
 			}
 		}
@@ -113,8 +113,8 @@ func succeeded(p *view.Past, at view.FederationPos, f *record.Federation) bool {
 	return false
 }
 
-// MayRead says whether a caller may see a federation, as it was and as it is now.
-func MayRead(p *view.Past, caller identity.Caller, f *record.Federation) bool {
+// mayRead says whether a caller may see a federation, as it was and as it is now.
+func mayRead(p *view.Past, caller identity.Caller, f *record.Federation) bool {
 	if !caller.MayRead(f.Owner, f.Visibility, f.AllowedUsers) {
 		return false
 	}

@@ -109,7 +109,7 @@ func (s *serviceScan) look(most int, found *[]view.MemberRef) (end bool, err err
 			s.after = at
 			f := p.Federation(at.UID)
 			if s.q.ClusterID != "" && at.Cluster != s.q.ClusterID || !s.q.MatchesOwner(f.Rec.Owner) || f.Rec.Phase == record.PhaseDeleting ||
-				f.Rec.Phase.Result() || !MayRead(p, s.caller, f.Rec) {
+				f.Rec.Phase.Result() || !mayRead(p, s.caller, f.Rec) {
 				continue
 			}
 			i := slices.IndexFunc(f.Rec.Members, func(m record.Member) bool {

@@ -78,7 +78,7 @@ func (g *Gate) watchSpace() error {
 			func(s store.Space) float64 { return is(s.Level == store.SpaceFull) }),
 		gauge(prometheus.GaugeOpts{Name: "oscarfed_etcd_silent_endpoints", Help: "Endpoints of etcd that did not answer this instance when it asked last, every 5 s."},
 			func(s store.Space) float64 { return float64(len(s.Silent)) }),
-		memberReads{g.SpaceMembers, prometheus.NewDesc(reads.Name, reads.Help, []string{"endpoint"}, nil)},
+		memberReads{g.spaceMembers, prometheus.NewDesc(reads.Name, reads.Help, []string{"endpoint"}, nil)},
 	} {
 		if err := g.cfg.Registry.Register(collector); err != nil {
 			return fmt.Errorf("controlplane: register metrics: %w", err)
@@ -91,8 +91,8 @@ func (g *Gate) watchSpace() error {
 	return nil
 }
 
-// SpaceMembers are the members of etcd that answered when they were asked last.
-func (g *Gate) SpaceMembers() []store.SpaceMember { return g.space.Space().Members }
+// spaceMembers are the members of etcd that answered when they were asked last.
+func (g *Gate) spaceMembers() []store.SpaceMember { return g.space.Space().Members }
 
 // memberReads tells how long a read takes at each member.
 type memberReads struct {

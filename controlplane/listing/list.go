@@ -21,13 +21,13 @@ type List[F, T any] struct {
 }
 
 // Page is the page of a query that begins at a position. Errors of reads at its revision are those
-// of Tokens.Crossing.
+// of Tokens.crossing.
 func (l *List[F, T]) Page(ctx context.Context, caller identity.Caller, q *Query, at Position) (*Page[T], error) {
 	crossing := func(err error) error {
 		if err == nil {
 			return nil
 		}
-		return l.Tokens.Crossing(err, caller, q, at)
+		return l.Tokens.crossing(err, caller, q, at)
 	}
 	show := func(found []F, fn func(T) error) error {
 		var own error

@@ -115,8 +115,8 @@ func (t *Tokens) Expired(caller identity.Caller, q *Query, at Position) error {
 	return expired(t.Make(caller, q, Position{After: at.After}))
 }
 
-// Crossing makes the error of a page out of that of a read at its revision.
-func (t *Tokens) Crossing(err error, caller identity.Caller, q *Query, at Position) error {
+// crossing makes the error of a page out of that of a read at its revision.
+func (t *Tokens) crossing(err error, caller identity.Caller, q *Query, at Position) error {
 	switch {
 	case !errors.Is(err, store.ErrCompacted):
 		return fault.Crossing(err)

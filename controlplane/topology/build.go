@@ -113,12 +113,12 @@ func checkClusters(submitted, placed *oscar.Service, env Env) []oscar.Violation 
 	if submitted.Federation == nil {
 		return vs
 	}
-	return append(vs, CheckMembers(func(i int) string { return submitted.MemberPath(i) }, submitted.Federation.Members, env)...)
+	return append(vs, checkMembers(func(i int) string { return submitted.MemberPath(i) }, submitted.Federation.Members, env)...)
 }
 
-// CheckMembers reports members on clusters that are unknown or take nothing new;
+// checkMembers reports members on clusters that are unknown or take nothing new;
 // path gives the path of a member in what was submitted.
-func CheckMembers(path func(i int) string, members []oscar.Member, env Env) []oscar.Violation {
+func checkMembers(path func(i int) string, members []oscar.Member, env Env) []oscar.Violation {
 	var vs []oscar.Violation
 	for i, m := range members {
 		if !m.Replica() || m.ClusterID == "" || !oscar.ValidClusterID(m.ClusterID) {

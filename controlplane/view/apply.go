@@ -178,10 +178,10 @@ func (v *View) node(cluster string) *Node {
 	n := v.Nodes.m[cluster]
 	if n == nil {
 		n = &Node{
-			Desired: TableOf(map[string]Versioned[record.Desired]{}), Observed: TableOf(map[string]Versioned[record.Observed]{}),
-			Asks: TableOf(map[string]Versioned[record.Ask]{}), Shown: TableOf(map[string]Versioned[record.Shown]{}),
-			Assignments: TableOf(map[AttemptID]Versioned[record.Assignment]{}), Reports: TableOf(map[AttemptID]Versioned[record.JobReport]{}),
-			Offers: TableOf(map[string]Versioned[record.Offer]{}), Answers: TableOf(map[string]Versioned[record.OfferAnswer]{}),
+			Desired: tableOf(map[string]Versioned[record.Desired]{}), Observed: tableOf(map[string]Versioned[record.Observed]{}),
+			Asks: tableOf(map[string]Versioned[record.Ask]{}), Shown: tableOf(map[string]Versioned[record.Shown]{}),
+			Assignments: tableOf(map[AttemptID]Versioned[record.Assignment]{}), Reports: tableOf(map[AttemptID]Versioned[record.JobReport]{}),
+			Offers: tableOf(map[string]Versioned[record.Offer]{}), Answers: tableOf(map[string]Versioned[record.OfferAnswer]{}),
 		}
 		v.Nodes.m[cluster] = n
 	}

@@ -51,13 +51,13 @@ type AttemptID struct {
 
 func newJobIndex() jobIndex {
 	return jobIndex{
-		ByID: JobTable{map[string]jobSlot{}}, Queued: TableOf(map[string]Table[string, Queue]{}), Holds: TableOf(map[Holder]Table[string, int]{}),
-		ByFederation: newLists[string](), ByCluster: newLists[string](), Posted: TableOf(map[string]bool{}),
-		InFlight: TableOf(map[string]int{}), Users: TableOf(map[string]int{}), States: TableOf(map[record.JobState]int{}),
-		Subjects: TableOf(map[string]Table[string, int]{}), Services: TableOf(map[string]Table[string, int]{}), Clusters: TableOf(map[string]Table[string, int]{}),
-		Reserved: TableOf(map[string]Versioned[record.Reserved]{}), Found: newIndex[string, foundAt](),
-		Offered: newIndex[string, string](), Frozen: TableOf(map[string]bool{}),
-		Tally: newTally(), OwnerTally: TableOf(map[string]Tally{}), FederationTally: TableOf(map[string]Tally{}),
+		ByID: JobTable{map[string]jobSlot{}}, Queued: tableOf(map[string]Table[string, Queue]{}), Holds: tableOf(map[Holder]Table[string, int]{}),
+		ByFederation: newLists[string](), ByCluster: newLists[string](), Posted: tableOf(map[string]bool{}),
+		InFlight: tableOf(map[string]int{}), Users: tableOf(map[string]int{}), States: tableOf(map[record.JobState]int{}),
+		Subjects: tableOf(map[string]Table[string, int]{}), Services: tableOf(map[string]Table[string, int]{}), Clusters: tableOf(map[string]Table[string, int]{}),
+		Reserved: tableOf(map[string]Versioned[record.Reserved]{}), Found: newIndex[string, foundAt](),
+		Offered: newIndex[string, string](), Frozen: tableOf(map[string]bool{}),
+		Tally: newTally(), OwnerTally: tableOf(map[string]Tally{}), FederationTally: tableOf(map[string]Tally{}),
 	}
 }
 
@@ -184,7 +184,7 @@ func countFor[K comparable](table Table[K, Table[string, int]], key K, federatio
 	counts := table.m[key].m
 	if counts == nil {
 		counts = map[string]int{}
-		table.m[key] = TableOf(counts)
+		table.m[key] = tableOf(counts)
 	}
 	if addTo(counts, federation, by); len(counts) == 0 {
 		delete(table.m, key)

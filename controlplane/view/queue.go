@@ -38,10 +38,10 @@ func (x *jobIndex) enqueue(j *record.Job, there bool) {
 	if there {
 		if queue == nil {
 			if x.Queued.m[j.Federation].m == nil {
-				x.Queued.m[j.Federation] = TableOf(map[string]Queue{})
+				x.Queued.m[j.Federation] = tableOf(map[string]Queue{})
 			}
 			queue = map[Class]List{}
-			x.Queued.m[j.Federation].m[account] = TableOf(queue)
+			x.Queued.m[j.Federation].m[account] = tableOf(queue)
 		}
 		queue[class] = queue[class].with(PositionOf(j))
 		return

@@ -8,8 +8,8 @@ import (
 // Table is a map that others read and only this package writes.
 type Table[K comparable, V any] struct{ m map[K]V }
 
-// TableOf makes a table of a map.
-func TableOf[K comparable, V any](m map[K]V) Table[K, V] { return Table[K, V]{m} }
+// tableOf makes a table of a map.
+func tableOf[K comparable, V any](m map[K]V) Table[K, V] { return Table[K, V]{m} }
 
 // Get is the value at a key; the zero value for none.
 func (t Table[K, V]) Get(key K) V { return t.m[key] }

@@ -47,11 +47,11 @@ type View struct {
 
 func newView() View {
 	return View{
-		Clusters: TableOf(map[string]Versioned[record.Cluster]{}), Federations: TableOf(map[string]Versioned[record.Federation]{}),
-		Names: TableOf(map[string]string{}), Marked: TableOf(map[string]Location{}), Nodes: Nodes{map[string]*Node{}},
+		Clusters: tableOf(map[string]Versioned[record.Cluster]{}), Federations: tableOf(map[string]Versioned[record.Federation]{}),
+		Names: tableOf(map[string]string{}), Marked: tableOf(map[string]Location{}), Nodes: Nodes{map[string]*Node{}},
 		Named: newIndex[string, string](), OnCluster: newIndex[string, string](), InBatch: newIndex[string, string](),
 		oscars: newIndex[string, string](), told: newIndex[string, string](), heirs: map[string]string{},
-		Deleted: TableOf(map[string]Versioned[record.Deleted]{}), DeletedOf: newIndex[string, string](),
+		Deleted: tableOf(map[string]Versioned[record.Deleted]{}), DeletedOf: newIndex[string, string](),
 		Tokens: TokenStates{map[string]*TokenState{}}, Jobs: newJobIndex(), orders: newOrders(), news: newChanges(),
 	}
 }

@@ -20,9 +20,9 @@ type Config struct {
 	Kinds int
 }
 
-// LeftOut is the message of the line that says how many were left out, which it names in
+// leftOut is the message of the line that says how many were left out, which it names in
 // the attribute line.
-const LeftOut = "lines like this were left out"
+const leftOut = "lines like this were left out"
 
 // identity says whether an attribute tells what a line is about. Others, such as errors
 // and durations, differ among lines that say the same.
@@ -172,7 +172,7 @@ func (h *Handler) tell(k *kind, level slog.Level, message string) {
 	h.all.mu.Lock()
 	out := k.out
 	h.all.mu.Unlock()
-	r := slog.NewRecord(time.Now(), level, LeftOut, 0)
+	r := slog.NewRecord(time.Now(), level, leftOut, 0)
 	r.AddAttrs(slog.String("line", message), slog.Int("count", out), slog.Duration("interval", h.all.cfg.Interval))
 	_ = h.next.Handle(context.Background(), r) // a logger has nowhere to report its own error
 }

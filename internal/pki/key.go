@@ -21,7 +21,7 @@ const maxKeyFile = 4096
 // alone. What it returns would survive the loss of power. Two processes that make the file at once
 // may end with different keys: a caller that can start twice has to lock.
 func LoadOrCreateKey(path string) (*ecdsa.PrivateKey, error) {
-	key, err := LoadKey(path)
+	key, err := loadKey(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return key, err
 	}
@@ -35,9 +35,9 @@ func LoadOrCreateKey(path string) (*ecdsa.PrivateKey, error) {
 	return key, atomicfile.Write(path, text, 0o600)
 }
 
-// LoadKey reads a private key of the kind used here: PKCS #8 in PEM. A file that
+// loadKey reads a private key of the kind used here: PKCS #8 in PEM. A file that
 // others can read is refused.
-func LoadKey(path string) (*ecdsa.PrivateKey, error) {
+func loadKey(path string) (*ecdsa.PrivateKey, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("key file: %w", err)

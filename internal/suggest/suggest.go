@@ -11,15 +11,15 @@ const maxEdits = 2
 
 // Words is "; did you mean X?" for the nearest of the known words, or nothing when none is near.
 func Words(given string, known []string) string {
-	if word, ok := Nearest(given, known); ok {
+	if word, ok := nearest(given, known); ok {
 		return fmt.Sprintf("; did you mean %q?", word)
 	}
 	return ""
 }
 
-// Nearest is the known word that differs in the fewest letters from the one given. One that begins
+// nearest is the known word that differs in the fewest letters from the one given. One that begins
 // with what was given is near, too. A word of n letters may differ in less than half of them.
-func Nearest(given string, known []string) (string, bool) {
+func nearest(given string, known []string) (string, bool) {
 	best, word := maxEdits+1, ""
 	for _, k := range known {
 		d := edits(strings.ToLower(given), strings.ToLower(k))

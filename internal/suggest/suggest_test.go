@@ -7,7 +7,7 @@ func TestNearest(t *testing.T) {
 	for given, want := range map[string]string{
 		"federaton": "federation", "imgae": "image", "Memory": "memory", "serv": "services", "cpus": "cpu", "xyz": "", "c": "", "": "",
 	} {
-		if got, ok := Nearest(given, known); got != want || ok != (want != "") {
+		if got, ok := nearest(given, known); got != want || ok != (want != "") {
 			t.Errorf("%q: %q, %v, want %q", given, got, ok, want)
 		}
 	}

@@ -109,10 +109,10 @@ func (a *Admin) Revoke(ctx context.Context, cluster, uid string) error {
 	}, rpctypes.ErrRoleNotFound)
 }
 
-// Retire leaves a removed cluster what it needs to do its last orders when it comes
+// retire leaves a removed cluster what it needs to do its last orders when it comes
 // back: it reads what is its own, says which services are deleted, and holds the
 // session that fences that. Everything else that it reports is over.
-func (a *Admin) Retire(ctx context.Context, cluster, uid string) error {
+func (a *Admin) retire(ctx context.Context, cluster, uid string) error {
 	return a.admit(ctx, cluster, uid, write(record.ObservedServicesPrefix(cluster)), writeKey(record.ObservedClusterKey(cluster)))
 }
 

@@ -23,7 +23,7 @@ type Standing int
 const (
 	// Gone has no user and no rights.
 	Gone Standing = iota
-	// Retired does its last orders and nothing else; see Admin.Retire.
+	// Retired does its last orders and nothing else; see Admin.retire.
 	Retired
 	// Admitted is a cluster of the federation; see Admin.Admit.
 	Admitted
@@ -82,7 +82,7 @@ func (a *Admin) Keep(ctx context.Context, want func(context.Context) (Wanted, er
 		case Admitted:
 			err = a.Admit(ctx, life.Cluster, life.UID)
 		case Retired:
-			err = a.Retire(ctx, life.Cluster, life.UID)
+			err = a.retire(ctx, life.Cluster, life.UID)
 		default:
 			err = a.Revoke(ctx, life.Cluster, life.UID)
 		}

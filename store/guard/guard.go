@@ -33,7 +33,7 @@ type Config struct {
 	Etcd Etcd
 	// Trusted are users without limits.
 	Trusted []string
-	// Limits default to DefaultLimits.
+	// Limits default to defaultLimits.
 	Limits Limits
 	// LeaseKey marks the leases of each user. A process that has it can tell the user of a lease,
 	// also after a restart and at another instance; default a random one.
@@ -63,7 +63,7 @@ type Guard struct {
 // New makes a guard.
 func New(cfg Config) *Guard {
 	if cfg.Limits == (Limits{}) {
-		cfg.Limits = DefaultLimits()
+		cfg.Limits = defaultLimits()
 	}
 	if cfg.LeaseKey == nil {
 		cfg.LeaseKey = []byte(rand.Text())

@@ -27,9 +27,9 @@ type Limits struct {
 	Connections int
 }
 
-// DefaultLimits are far from what a syncer with 20,000 services asks when it begins anew,
+// defaultLimits are far from what a syncer with 20,000 services asks when it begins anew,
 // and one that posts 256 jobs at a time.
-func DefaultLimits() Limits {
+func defaultLimits() Limits {
 	return Limits{
 		Ops: 384, Answer: 8 << 20, Bytes: 64 << 20, Total: 512 << 20,
 		Requests: 512, Arriving: 64, Streams: 64, Watches: 64, Messages: 200, Connections: 64,

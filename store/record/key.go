@@ -33,7 +33,7 @@ func ClusterKey(cluster string) string { return ClustersPrefix + cluster }
 func FederationKey(uid string) string { return FederationsPrefix + uid }
 
 // NamesOfPrefix covers the names of an owner's federations.
-func NamesOfPrefix(owner string) string { return NamesPrefix + Escape(owner) + "/" }
+func NamesOfPrefix(owner string) string { return NamesPrefix + escape(owner) + "/" }
 
 // NameKey maps an owner's group_id to the uid of the federation that holds it.
 // The owner may hold any character; it is escaped to one path segment.
@@ -140,8 +140,8 @@ func TokensKey(cluster, federationUID string) string {
 	return TokensPrefix(cluster) + federationUID
 }
 
-// Escape makes one readable path segment of any text.
-func Escape(s string) string { return url.PathEscape(s) }
+// escape makes one readable path segment of any text.
+func escape(s string) string { return url.PathEscape(s) }
 
 // Kind says what a key holds.
 type Kind string

@@ -15,7 +15,7 @@ type Owner struct {
 
 // OwnerKey says whose a subject is. It may hold any character, and is escaped to one
 // path segment.
-func OwnerKey(subject string) string { return OwnersPrefix + Escape(subject) }
+func OwnerKey(subject string) string { return OwnersPrefix + escape(subject) }
 
 func parseOwner(tail string) Ref {
 	plain, err := url.PathUnescape(tail)

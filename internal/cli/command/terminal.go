@@ -32,7 +32,7 @@ func (a *App) CheckColor() error {
 func (a *App) Style() output.Style {
 	s := output.Style{Colour: a.colour(a.Stdout)}
 	if IsTerminal(a.Stdout) && !a.Wide {
-		s.Width = TerminalWidth(a.Stdout)
+		s.Width = terminalWidth(a.Stdout)
 	}
 	return s
 }
@@ -46,7 +46,7 @@ func (a *App) Unbounded() *App {
 
 // ProgressStyle is how progress is written.
 func (a *App) ProgressStyle() output.Style {
-	return output.Style{Width: TerminalWidth(a.Stderr), Colour: a.colour(a.Stderr)}
+	return output.Style{Width: terminalWidth(a.Stderr), Colour: a.colour(a.Stderr)}
 }
 
 func (a *App) colour(w io.Writer) bool {
@@ -68,8 +68,8 @@ func IsTerminal(w io.Writer) bool {
 	return ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
 }
 
-// TerminalWidth is what COLUMNS says, else what the terminal says, else 80.
-func TerminalWidth(w io.Writer) int {
+// terminalWidth is what COLUMNS says, else what the terminal says, else 80.
+func terminalWidth(w io.Writer) int {
 	const least, usual = 20, 80
 	if width, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && width >= least {
 		return width

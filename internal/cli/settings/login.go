@@ -37,7 +37,7 @@ func (s Flags) LoginTarget() (LoginTarget, error) {
 		return LoginTarget{}, err
 	}
 	given := Connection{Endpoint: s.Endpoint, CAFile: s.CAFile}
-	c, err := merge(given, file.Contexts[name].within(dir).WithoutCredentials())
+	c, err := merge(given, file.Contexts[name].within(dir).withoutCredentials())
 	if err != nil {
 		return LoginTarget{}, err
 	}

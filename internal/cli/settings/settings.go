@@ -160,8 +160,8 @@ func (c Connection) kinds() (n int) {
 	return n
 }
 
-// WithoutCredentials is the connection of a caller who is not logged in yet.
-func (c Connection) WithoutCredentials() Connection {
+// withoutCredentials is the connection of a caller who is not logged in yet.
+func (c Connection) withoutCredentials() Connection {
 	return Connection{Endpoint: c.Endpoint, CAFile: c.CAFile}
 }
 
