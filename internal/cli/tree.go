@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"slices"
+
 	"github.com/spf13/cobra"
 
 	"github.com/oscarfed/oscarfed/internal/cli/account"
@@ -20,7 +22,7 @@ const (
 
 // tree is all commands of this package: where a command hangs, and under which heading it is shown.
 func tree(a *command.App) []*cobra.Command {
-	return joined(
+	return slices.Concat(
 		in(groupServices,
 			services.Apply(a),
 			services.Plan(a),
@@ -93,13 +95,6 @@ func in(group string, commands ...*cobra.Command) []*cobra.Command {
 		c.GroupID = group
 	}
 	return commands
-}
-
-func joined(lists ...[]*cobra.Command) (all []*cobra.Command) {
-	for _, list := range lists {
-		all = append(all, list...)
-	}
-	return all
 }
 
 // parent is a command that only has others below it.
