@@ -50,13 +50,13 @@ func (c *Controller) underWayAs(uid string, seen *int64) (same bool) {
 func (c *Controller) outcome(uid string) (*CreateResult, error) {
 	fed, ok := c.federationByUID(uid)
 	if !ok {
-		return nil, &fault.Error{Code: fault.CodeNotFound, Message: "the federation was deleted meanwhile"}
+		return nil, fault.NotFound("the federation was deleted meanwhile")
 	}
 	switch fed.Phase {
 	case record.PhaseAborted, record.PhaseRolledBack:
 		return nil, &fault.Error{Code: fault.Code(fed.Code), Message: fed.Detail, Failed: fed.Failed, RetryAfter: fed.RetryAfter}
 	case record.PhaseDeleting:
-		return nil, &fault.Error{Code: fault.CodeConflict, Message: "the federation was deleted meanwhile"}
+		return nil, deletedMeanwhile()
 	case record.PhasePreparing, record.PhaseApplying, record.PhaseRollingBack:
 		return &CreateResult{Federation: fed.Federation}, nil
 	case record.PhaseReady, record.PhaseDegraded, record.PhaseChanging:

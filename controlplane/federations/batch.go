@@ -77,7 +77,7 @@ func (c *Controller) CreateServices(ctx context.Context, caller identity.Caller,
 		res.Federations, res.Done = append(res.Federations, one.Federation), res.Done && one.Done
 	}
 	if len(uids) == 0 {
-		failed = append(failed, &fault.Error{Code: fault.CodeNotFound, Message: "the federations were deleted meanwhile"})
+		failed = append(failed, fault.NotFound("the federations were deleted meanwhile"))
 	}
 	return res, fault.Crossing(failureOf(failed))
 }

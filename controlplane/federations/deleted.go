@@ -141,7 +141,7 @@ func (c *Controller) withRemoved(ctx context.Context, res *ChangeResult, p view.
 	if len(gone) == 0 {
 		return res
 	}
-	c.awaitGone(ctx, p.UID, wait, func(s view.Situation) []view.ReplicaState { return s.Leaving })
+	c.awaitGone(ctx, p.UID, wait, leavingReplicas)
 	res.Removed = c.fatesOf(p.Rec, gone)
 	return res
 }

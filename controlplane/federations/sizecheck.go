@@ -93,7 +93,7 @@ func (l sizeCheck) courses() []laterStep {
 // creation are the steps of a creation that a batch takes together.
 func (l sizeCheck) creation() []laterStep {
 	refused := decide.Abort(l.reported(record.PhaseRefused).Situation, reportedFailure)
-	ready := decide.Decision{Fed: new(l.inPhase(record.PhaseReady).Fed)}
+	ready := decide.Decision{Fed: new(l.ready().Fed)}
 	return []laterStep{
 		{"refusal", alone(l.Situation, refused), nil},
 		{"vote", alone(l.Situation, decide.Commit(l.Situation, l.limits, 0)), nil},
@@ -135,7 +135,7 @@ func (l sizeCheck) checkChange() error { return check(l.changes()) }
 
 // changes are the changes of the ready federation.
 func (l sizeCheck) changes() []laterStep {
-	stands := l.inPhase(record.PhaseReady)
+	stands := l.ready()
 	next := stands.Fed
 	next.Generation++
 	specs := map[string]string{}
@@ -159,9 +159,9 @@ func (l sizeCheck) changes() []laterStep {
 	}
 }
 
-// inPhase is the federation in another phase.
-func (l sizeCheck) inPhase(phase record.Phase) sizeCheck {
-	l.Fed.Phase, l.Fed.Deadline = phase, nil
+// ready is the federation once its creation is done.
+func (l sizeCheck) ready() sizeCheck {
+	l.Fed.Phase, l.Fed.Deadline = record.PhaseReady, nil
 	return l
 }
 
