@@ -211,6 +211,16 @@ func (r *rig) deleteBucket(name string) {
 // ask is somebody else who uses the OSCAR.
 func (r *rig) ask(method, path, body string) int {
 	r.t.Helper()
+	status, err := r.tryAsk(method, path, body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return status
+}
+
+// tryAsk is ask where no answer may come.
+func (r *rig) tryAsk(method, path, body string) (int, error) {
+	r.t.Helper()
 	req, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, strings.NewReader(body))
 	if err != nil {
 		r.t.Fatal(err)
@@ -219,10 +229,10 @@ func (r *rig) ask(method, path, body string) int {
 	req.Close = true
 	resp, err := r.net.Host("stranger").Transport(nil).RoundTrip(req)
 	if err != nil {
-		r.t.Fatal(err)
+		return 0, err
 	}
 	defer resp.Body.Close()
-	return resp.StatusCode
+	return resp.StatusCode, nil
 }
 
 // forget removes the records of a service, as the control plane does at last.

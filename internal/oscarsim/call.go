@@ -32,7 +32,9 @@ type call struct {
 
 	latency time.Duration // of each MinIO restart
 	crash   bool          // the process dies in the middle of this request
-	partial bool          // a list leaves out what comes last
+	// crashSecret says that it leaves a Secret without a service.
+	crashSecret bool
+	partial     bool // a list leaves out what comes last
 
 	status    int
 	committed bool

@@ -24,6 +24,9 @@ const (
 	// without bucket and webhook, a delete leaves webhook and buckets, an update leaves buckets and the old
 	// definition.
 	FaultCrash = "crash"
+	// FaultCrashSecret kills it where a Secret has no service: a create has made nothing else yet, and a delete has all
+	// but the Secret, the webhook and the buckets deleted. Of any other request it is FaultCrash.
+	FaultCrashSecret = "crash_secret"
 	// FaultDeny answers 401.
 	FaultDeny = "deny"
 	// FaultPartial answers a list of services with the first half of them, as if they were all.
@@ -56,7 +59,7 @@ type activeFault struct {
 
 // faultKinds and faultOps are what SetFault takes.
 func faultKinds() []string {
-	return []string{FaultHang, FaultRefuse, Fault500, Fault500After, FaultLate, FaultCrash, FaultDeny, FaultPartial}
+	return []string{FaultHang, FaultRefuse, Fault500, Fault500After, FaultLate, FaultCrash, FaultCrashSecret, FaultDeny, FaultPartial}
 }
 
 func faultOps() []Op {
@@ -176,8 +179,8 @@ func (s *Sim) applyFault(client context.Context, c *call, rt *route, f *activeFa
 	case FaultLate:
 		s.doLate(c, rt, f)
 		c.drop()
-	case FaultCrash:
-		c.crash = true
+	case FaultCrash, FaultCrashSecret:
+		c.crash, c.crashSecret = true, f.Fault.Fault == FaultCrashSecret
 		rt.handle(c)
 		c.drop()
 	case FaultDeny:

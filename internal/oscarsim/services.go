@@ -161,6 +161,9 @@ func (s *Sim) admit(c *call, svc *wire.Service) (key, bool) {
 			return id, false
 		}
 	}
+	if c.crashSecret {
+		return id, false
+	}
 	svc.Labels["owner_name"] = c.ownerName()
 	if _, e := s.kube.find(svc.Name); e != nil {
 		c.text(http.StatusBadRequest, "A service with the provided name already exists")
@@ -264,7 +267,11 @@ func (s *Sim) delete(c *call) {
 		return
 	}
 	if err == nil {
+		secret, has := s.kube.secrets[id]
 		err = s.kube.deleteService(id)
+		if err == nil && has && c.crashSecret {
+			s.kube.secrets[id] = secret
+		}
 	}
 	if err != nil {
 		s.mu.Unlock()

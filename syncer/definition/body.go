@@ -277,3 +277,44 @@ func keepOwner(fields map[string]json.RawMessage) {
 		fields["owner"] = mustJSON(oscar.OwnerAdmin)
 	}
 }
+
+// WithoutSecrets is a body without secrets.
+func WithoutSecrets(body []byte) ([]byte, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(body, &fields); err != nil {
+		return nil, fmt.Errorf("service: %w", err)
+	}
+	if err := withoutSecrets(fields); err != nil {
+		return nil, err
+	}
+	return json.Marshal(fields)
+}
+
+// BareBody is a body of the definition's life with no more than OSCAR needs to make it, and we to know it.
+func (d *Definition) BareBody() ([]byte, error) { return bare(d.fields, d.Service.Annotations) }
+
+// BareShown is BareBody of a service as OSCAR shows it.
+func BareShown(service *manager.Service) ([]byte, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(service.JSON, &fields); err != nil {
+		return nil, fmt.Errorf("service: %w", err)
+	}
+	return bare(fields, service.Annotations)
+}
+
+func bare(fields map[string]json.RawMessage, annotations map[string]string) ([]byte, error) {
+	out := map[string]json.RawMessage{"script": mustJSON("#!/bin/sh\n"), "owner": mustJSON(oscar.OwnerAdmin)}
+	for _, key := range []string{"name", "image", "token", "federation", "vo"} {
+		if raw, ok := fields[key]; ok {
+			out[key] = raw
+		}
+	}
+	marks := map[string]string{oscar.AnnotationWorker: "true"} // else OSCAR would give it another token
+	for key, value := range annotations {
+		if isMark(key) && key != annotationBuckets {
+			marks[key] = value
+		}
+	}
+	out["annotations"] = mustJSON(marks)
+	return json.Marshal(out)
+}

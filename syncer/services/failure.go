@@ -109,7 +109,7 @@ func (a act) operation() string {
 	switch a {
 	case detach:
 		return "detach"
-	case erase, dropBuckets, dropVolume:
+	case erase, dropBuckets, dropVolume, sweep:
 		return record.OperationDelete
 	}
 	return strings.ReplaceAll(a.String(), " ", "_")

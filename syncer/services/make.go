@@ -11,7 +11,8 @@ import (
 )
 
 // create sends the POST. One that finds buckets of an earlier life is sent
-// without storage, since OSCAR would refuse it; the update that follows attaches. A
+// without storage, since OSCAR would refuse it; the update that follows attaches. So it is
+// with a Secret that is left (leftsecret.go). A
 // volume of an earlier life is used by its name.
 func (s *Services) create(ctx context.Context, v *observation) (bool, error) {
 	made := s.madeBuckets(v)
@@ -40,10 +41,17 @@ func (s *Services) create(ctx context.Context, v *observation) (bool, error) {
 	}
 	made = definition.Union(made, makes)
 	body, err := v.def.Body(nil, storage, adopts, v.as.Value != "", made)
+	if err == nil && v.local.secretAlone {
+		body, err = definition.WithoutSecrets(body)
+	}
 	if err != nil {
 		return false, err
 	}
 	if err := s.fence(v); err != nil {
+		return false, err
+	}
+	answered, err := s.noteSecret(v)
+	if err != nil {
 		return false, err
 	}
 	s.session.FailPoints.Hit(failBeforeCreate)
@@ -54,6 +62,7 @@ func (s *Services) create(ctx context.Context, v *observation) (bool, error) {
 	err = s.call(ctx, v, create, func(ctx context.Context, timeout time.Duration) error {
 		return s.deps.OSCAR.Create(ctx, v.name, body, v.as.Value, timeout)
 	})
+	answered(err)
 	s.process.writes.change(v.name, func(n *recent) {
 		api, failed := errors.AsType[*manager.APIError](err)
 		switch {

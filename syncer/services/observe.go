@@ -168,7 +168,7 @@ func (s *Services) examine(ctx context.Context, name string) (*observation, erro
 		return v, err
 	}
 	v.lookForBuckets(v.buckets)
-	return v, nil
+	return v, s.lookForSecret(ctx, v)
 }
 
 // readService asks OSCAR for the service, and for the buckets of the cluster. The list proves that

@@ -56,6 +56,12 @@ func planGone(s situation, message string) decision {
 		}
 		// Without its owner's token it cannot be reached: that is told, and holds nothing up.
 	}
+	if d, left := planSecret(s); left {
+		return d
+	}
+	if s.local.secretAlone {
+		message = secretLeft
+	}
 	return decision{act: acknowledge, message: message}
 }
 

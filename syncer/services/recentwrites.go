@@ -47,6 +47,9 @@ type recent struct {
 	made []string
 	// compared is how the service was when it was last seen.
 	compared comparison
+	// bare is a POST that makes the service of that life with its marks alone, where a write can have
+	// left its Secret behind.
+	bare []byte
 	// erased is the life that a DELETE of this process was for.
 	erased string
 }
@@ -73,7 +76,7 @@ func (w *recentWrites) read(name string, desired *record.Desired, revision int64
 			n.forgive()
 		}
 		if desired != nil && n.uid != desired.UID {
-			n.uid, n.made, n.volume = desired.UID, nil, nil
+			n.uid, n.made, n.volume, n.bare = desired.UID, nil, nil, nil
 		}
 		if desired != nil && n.generation != desired.Generation {
 			n.generation, n.repairs, n.unfixable = desired.Generation, 0, ""
@@ -81,6 +84,7 @@ func (w *recentWrites) read(name string, desired *record.Desired, revision int64
 		m = n.memory
 		m.bucketsMade = len(n.made) > 0
 		m.unconfirmed = desired != nil && n.doubted == desired.UID
+		m.leavesSecret = n.bare != nil
 		if !n.postAt.IsZero() {
 			m.postUntil = n.postAt.Add(w.late)
 		}
@@ -127,6 +131,7 @@ func (w *recentWrites) sawPresent(name string) {
 		}
 		n.postAt = time.Time{}
 		n.absentIn = nil
+		n.bare = nil
 	})
 }
 

@@ -34,16 +34,20 @@ func (s *Services) erase(ctx context.Context, v *observation) (bool, error) {
 	if err := s.fence(v); err != nil {
 		return false, err
 	}
+	bare, err := definition.BareShown(v.service)
+	if err != nil {
+		return false, err
+	}
 	s.session.FailPoints.Hit(failBeforeErase)
 	sent := s.session.Now()
-	s.process.writes.change(v.name, func(n *recent) { n.deleteAt, n.absentIn = sent, nil })
-	err := s.call(ctx, v, erase, func(ctx context.Context, timeout time.Duration) error {
+	s.process.writes.change(v.name, func(n *recent) { n.deleteAt, n.absentIn, n.bare = sent, nil, bare })
+	err = s.call(ctx, v, erase, func(ctx context.Context, timeout time.Duration) error {
 		return s.deps.OSCAR.Delete(ctx, v.name, timeout)
 	})
 	s.process.writes.change(v.name, func(n *recent) {
 		n.erased = v.desired.UID
 		if api, ok := errors.AsType[*manager.APIError](err); !ok || !api.Unanswered() {
-			n.deleteAt = time.Time{}
+			n.deleteAt, n.bare = time.Time{}, nil
 		}
 	})
 	s.session.FailPoints.Hit(failAfterErase)

@@ -56,6 +56,9 @@ type local struct {
 	// missing are buckets that its creation should have made and that are not
 	// there; known when fresh, and by the list of the last probe.
 	missing []string
+	// secretAlone says that there is no service, and a Secret that a write for this life can have left.
+	// Known when fresh.
+	secretAlone bool
 	// exposed says that OSCAR runs it as a Deployment, and runState whether that has instances:
 	// known where the desired record orders it, and when fresh; empty without a Deployment.
 	exposed  bool
@@ -126,6 +129,8 @@ type memory struct {
 	volume *record.Volume
 	// volumeDone says that the order about it is carried out, as far as it can be.
 	volumeDone bool
+	// leavesSecret says that a write of this process can have left the Secret of this life alone.
+	leavesSecret bool
 	// repairs counts repairs since the service was last seen undisturbed.
 	repairs int
 	// unfixable is the read-back at which repairing was given up.
@@ -179,6 +184,8 @@ const (
 	dropVolume
 	// heal: make a half-created service deletable, through Kubernetes.
 	heal
+	// sweep: POST of a service that is gone, so that its DELETE takes along the Secret that is left.
+	sweep
 	// release: PUT without our marks.
 	release
 	// start and stop: POST of the path of OSCAR that is called so.
@@ -190,7 +197,7 @@ const (
 func (a act) writes() bool { return a >= create }
 
 func (a act) String() string {
-	names := [...]string{"rest", "look", "vote", "report", "reread", "settle", "acknowledge", "count", "create", "update", "register", "detach", "erase", "drop buckets", "drop volume", "heal", "release", "start", "stop"}
+	names := [...]string{"rest", "look", "vote", "report", "reread", "settle", "acknowledge", "count", "create", "update", "register", "detach", "erase", "drop buckets", "drop volume", "heal", "sweep", "release", "start", "stop"}
 	if int(a) < len(names) {
 		return names[a]
 	}

@@ -84,6 +84,8 @@ func (s *Services) step(ctx context.Context, v *observation, d decision) (bool, 
 		return s.dropVolume(ctx, v)
 	case heal:
 		return s.heal(ctx, v, d)
+	case sweep:
+		return s.sweep(ctx, v)
 	case release:
 		return s.release(ctx, v)
 	case start, stop:

@@ -1,0 +1,140 @@
+package syncer_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/syncer/kube"
+	"github.com/oscarfed/oscarfed/test/await"
+)
+
+// secretsOf is the Kubernetes below a simulated OSCAR, as far as its Secrets go.
+type secretsOf struct {
+	kube.Absent
+	sim *oscarsim.Sim
+}
+
+func (k secretsOf) SecretLeft(_ context.Context, _, service string) (bool, error) {
+	_, left := k.sim.Secret(service)
+	return left, nil
+}
+
+func withSecrets(r *rig) func(*syncer.Config) {
+	return func(c *syncer.Config) { c.Kube = secretsOf{sim: r.sim} }
+}
+
+func (r *rig) secretIs(p *replica) {
+	r.t.Helper()
+	if got, _ := r.sim.Secret(p.name); got["KEY"] != p.secret || len(got) != 1 {
+		r.t.Errorf("the Secret is %q, want KEY %q", got, p.secret)
+	}
+}
+
+// nothingLeft: and the name can be used again.
+func (r *rig) nothingLeft(p *replica) {
+	r.t.Helper()
+	r.sim.Settle()
+	_, service := r.sim.Service(p.name)
+	_, secret := r.sim.Secret(p.name)
+	if hook := r.sim.State().Webhooks[p.name]; service || secret || hook != "" {
+		r.t.Errorf("left are service %t, Secret %t, webhook %q", service, secret, hook)
+	}
+	o := r.await(p, record.PhaseDeleted)
+	r.forget(p)
+	again := newReplica(p.name)
+	again.left = o.BucketsMade
+	again.secret = "new"
+	r.makeReady(again)
+	r.inPlace(again)
+	r.secretIs(again)
+}
+
+// TestAnOSCARThatDiesBetweenASecretAndItsService: it makes the Secret first, and refuses the name
+// from then on.
+func TestAnOSCARThatDiesBetweenASecretAndItsService(t *testing.T) {
+	begin := func(t *testing.T) (*rig, *replica) {
+		r := newRig(t, oscarsim.Config{})
+		r.start(withSecrets(r))
+		p := newReplica("grayify")
+		p.secret = "s3cret"
+		r.want(p, record.IntentPrepare)
+		r.await(p, record.PhasePrepared)
+		return r, p
+	}
+	t.Run("the POST is tried again", func(t *testing.T) {
+		await.InVirtualTime(t, func(t *testing.T) {
+			r, p := begin(t)
+			r.fault(oscarsim.OpCreate, oscarsim.FaultCrashSecret, 1)
+			r.want(p, record.IntentApply)
+			r.await(p, record.PhaseReady)
+			r.inPlace(p)
+			r.secretIs(p)
+			r.equalCalls(p.name, "create", "create", "update")
+		})
+	})
+	t.Run("it is rolled back", func(t *testing.T) {
+		await.InVirtualTime(t, func(t *testing.T) {
+			r, p := begin(t)
+			r.fault(oscarsim.OpCreate, oscarsim.FaultCrashSecret, 1)
+			r.want(p, record.IntentApply)
+			r.eventually("it was posted", func() bool { _, made := r.sim.Secret(p.name); return made })
+			r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseRollback })
+			r.await(p, record.PhaseDeleted)
+			r.nothingLeft(p)
+		})
+	})
+	t.Run("in a DELETE", func(t *testing.T) {
+		await.InVirtualTime(t, func(t *testing.T) {
+			r, p := begin(t)
+			r.want(p, record.IntentApply)
+			r.await(p, record.PhaseReady)
+			r.fault(oscarsim.OpDelete, oscarsim.FaultCrashSecret, 1)
+			r.want(p, record.IntentDelete)
+			r.await(p, record.PhaseDeleted)
+			r.nothingLeft(p)
+		})
+	})
+	t.Run("in somebody's DELETE", func(t *testing.T) {
+		await.InVirtualTime(t, func(t *testing.T) {
+			r, p := begin(t)
+			r.want(p, record.IntentApply)
+			r.await(p, record.PhaseReady)
+			r.fault(oscarsim.OpDelete, oscarsim.FaultCrashSecret, 1)
+			if status, err := r.tryAsk(http.MethodDelete, "/system/services/"+p.name, ""); err == nil {
+				t.Errorf("answered %d", status)
+			}
+			r.await(p, record.PhaseDrifted)
+			r.await(p, record.PhaseReady)
+			r.inPlace(p)
+			r.secretIs(p)
+		})
+	})
+}
+
+// TestASecretThatIsNotOursStays: it came after the vote.
+func TestASecretThatIsNotOursStays(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start(withSecrets(r))
+		p := newReplica("grayify")
+		p.secret = "s3cret"
+		r.want(p, record.IntentPrepare)
+		r.await(p, record.PhasePrepared)
+		r.sim.LeftoverSecret(p.name)
+		r.want(p, record.IntentApply)
+		if o := r.await(p, record.PhaseFailed); o.Status != 409 || !strings.Contains(o.Message, "secret") {
+			t.Errorf("report %+v", o)
+		}
+		r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseRollback })
+		r.await(p, record.PhaseDeleted)
+		r.equalCalls(p.name, "create")
+		if got, _ := r.sim.Secret(p.name); got["leftover"] != "value" {
+			t.Errorf("the Secret is %q", got)
+		}
+	})
+}
