@@ -33,7 +33,13 @@ func (s *Services) show(ctx context.Context, name string) error {
 		}
 	}
 	answer := record.Shown{V: record.Version, UID: ask.UID, RequestID: ask.RequestID}
-	if err := s.read(ctx, name, ask, &answer); err != nil {
+	var desired *record.Desired
+	if kv, ok := view.KV(record.DesiredServiceKey(s.session.ID, name)); ok {
+		if desired, err = store.Decode[record.Desired](kv); err != nil {
+			return err
+		}
+	}
+	if err := s.read(ctx, name, desired, ask, &answer); err != nil {
 		if manager.Refused(err) || !errors.Is(err, errNotShown) {
 			return err // it is tried again
 		}
@@ -57,8 +63,17 @@ func (s *Services) show(ctx context.Context, name string) error {
 // errNotShown says that asking again would give the same.
 var errNotShown = errors.New("it cannot be shown")
 
-// read fills in the answer.
-func (s *Services) read(ctx context.Context, name string, ask *record.Ask, answer *record.Shown) error {
+// asksAbout says whether a service is of the life that was asked about. Where that is desired, its token tells: every
+// user can change the annotations. An orphan has no more than these.
+func asksAbout(ask *record.Ask, service *manager.Service, desired *record.Desired) bool {
+	if desired != nil && desired.UID == ask.UID {
+		return whoseIs(service, desired) == ours
+	}
+	return service.Annotations[oscar.AnnotationUID] == ask.UID
+}
+
+// read fills in the answer. desired is nil when nothing is.
+func (s *Services) read(ctx context.Context, name string, desired *record.Desired, ask *record.Ask, answer *record.Shown) error {
 	service, err := s.deps.OSCAR.Get(ctx, name)
 	if manager.NotFound(err) {
 		return fmt.Errorf("%w: there is no service of that name any more", errNotShown)
@@ -66,10 +81,11 @@ func (s *Services) read(ctx context.Context, name string, ask *record.Ask, answe
 	if err != nil {
 		return err
 	}
-	if service.Annotations[oscar.AnnotationUID] != ask.UID {
+	if !asksAbout(ask, service, desired) {
 		return fmt.Errorf("%w: another service stands there now", errNotShown)
 	}
-	if g, err := strconv.ParseInt(service.Annotations[oscar.AnnotationGeneration], 10, 64); err == nil && g > 0 {
+	marked := service.Annotations[oscar.AnnotationUID] == ask.UID
+	if g, err := strconv.ParseInt(service.Annotations[oscar.AnnotationGeneration], 10, 64); marked && err == nil && g > 0 {
 		answer.Generation, answer.Epoch = g, service.Annotations[oscar.AnnotationEpoch]
 	}
 	var fields map[string]json.RawMessage

@@ -31,6 +31,7 @@ func foundTrials() map[string]func(*trial) error {
 		"a service that has lost its marks before a restore is held":            (*trial).unmarked,
 		"a deletion that a restore has lost is undone when a person says so":    (*trial).deletionUndone,
 		"a service that has lost its marks on a revoked cluster is held":        (*trial).unmarkedRevoked,
+		"a service that has lost its marks on a revoked cluster can be kept":    (*trial).unmarkedKept,
 		"a creation that a restore has lost is taken up when a person says so":  (*trial).creationTakenUp,
 		"a lost deletion of a paused service is undone when its pause ends":     (*trial).pausedUndone,
 		"a change that waits for the end of a pause outlives a restore":         (*trial).pausedChange,
@@ -331,6 +332,17 @@ func (t *trial) unmarkedRevoked() error {
 		err = errors.Join(err, errors.New("what nobody has decided about was changed"))
 	}
 	return errors.Join(err, t.resolveAll("store"), t.is("first"))
+}
+
+// unmarkedKept decides then for what the user has made of it.
+func (t *trial) unmarkedKept() error {
+	defer t.decided()
+	err := errors.Join(t.create(trialLate, nil), t.newHistoryElsewhere(), t.reported(record.PhaseReady), t.revoked())
+	err = errors.Join(err, t.changeDirectlyTo(func(fields map[string]any) { delete(fields, "annotations") }), t.readmitted(nothing), t.reported(record.PhaseHeld))
+	theirs := t.script(t.sim)
+	return errors.Join(err, t.resolveAll("cluster"), t.await("it is everywhere as the user has it", func() bool {
+		return t.everywhere(func(sim *oscarsim.Sim) bool { return t.script(sim) == theirs })
+	}))
 }
 
 // resolveAll decides about everything that differs since a restore, for one side.

@@ -1,8 +1,10 @@
 package restore_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -51,6 +53,16 @@ func (s *tale) settled(names ...string) {
 			return err == nil && v.Phase == "ready"
 		})
 	}
+}
+
+// settledOf waits until nothing of a federation is held, and it is ready.
+func (s *tale) settledOf(name string) {
+	s.T.Helper()
+	s.Eventually(name+" is ready, and nothing of it is held", func() bool {
+		held := slices.ContainsFunc(s.list().Differences, func(d v1.Difference) bool { return strings.HasPrefix(d.ServiceName, name) })
+		v, err := s.Client.Replicas(s.T.Context(), name+"0", "")
+		return !held && err == nil && v.Phase == "ready"
+	})
 }
 
 func (s *tale) memory(cluster, service string) string {
@@ -282,13 +294,44 @@ func TestANewerGenerationIsHeldOn(t *testing.T) {
 		s.resolve(c, "changed2", "cluster")
 		s.Eventually("the newer ones are held on", func() bool { return slices.Equal(held(), []string{a + "/changed0 ahead 3", b + "/changed1 ahead 3"}) })
 		s.resolve(a, "changed0", "cluster")
-		s.Eventually("the federation is ready", func() bool {
-			v, err := s.Client.Replicas(t.Context(), "changed0", "")
-			return err == nil && v.Phase == "ready" && len(held()) == 0
-		})
+		s.settledOf("changed")
 		for i, id := range []string{a, b, c} {
 			if v, _ := s.Cluster(id).Sim.Service(fmt.Sprintf("changed%d", i)); !strings.Contains(string(v.JSON), `"memory":"2Gi"`) {
 				t.Errorf("%s has not the newer one: %s", id, v.JSON)
+			}
+		}
+	})
+}
+
+// TestWhatAUserHasChangedWithoutOurMarksCanBeKept: his PUT in the lost history dropped our annotations. The service still
+// has the token of its life.
+func TestWhatAUserHasChangedWithoutOurMarksCanBeKept(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		s := tell(t)
+		s.Cluster(b).Stop() // which would repair it
+		v, _ := s.Cluster(b).Sim.Service("same1")
+		var fields map[string]any
+		if err := json.Unmarshal(v.JSON, &fields); err != nil {
+			t.Fatal(err)
+		}
+		delete(fields, "annotations")
+		fields["memory"] = "1Gi"
+		body, err := json.Marshal(fields)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status, said, err := s.TryDirectly(t.Context(), http.MethodPut, s.Cluster(b).URL+"/system/services", body); err != nil || status != http.StatusNoContent {
+			t.Fatalf("%d %s %v", status, said, err)
+		}
+		s.RestoreEtcd(s.backup, false)
+		s.Cluster(b).Start()
+		s.Eventually("it is held", func() bool { return slices.Contains(s.differences(), b+"/same1 ahead 0") })
+		s.Eventually("every cluster has compared", func() bool { return s.compared(all...) })
+		s.resolve(b, "same1", "cluster")
+		s.settledOf("same")
+		for i, id := range []string{a, b, c} {
+			if got := s.memory(id, fmt.Sprintf("same%d", i)); got != "1Gi" {
+				t.Errorf("%s has %s", id, got)
 			}
 		}
 	})
