@@ -76,6 +76,7 @@ func describeChange(d *federations.ChangeDraft, sent map[string]federations.Rend
 		plan.Warnings = append(plan.Warnings, around.ofReplica(r, before)...)
 	}
 	plan.Warnings = append(plan.Warnings, ofInputs(d.Old, d.Service)...)
+	plan.Warnings = append(plan.Warnings, ofExpose(d.Old, d.Service)...)
 	plan.Warnings = append(plan.Warnings, ofFederation(d.Sit)...)
 	return plan
 }
@@ -213,6 +214,14 @@ func ofInputs(before, after *oscar.Service) []v1.PlanWarning {
 		}
 	}
 	return out
+}
+
+// ofExpose warns of a service that is to be exposed: the PUT of OSCAR v4.1.2 updates a Deployment, and makes none.
+func ofExpose(before, after *oscar.Service) []v1.PlanWarning {
+	if before.Exposed() || !after.Exposed() {
+		return nil
+	}
+	return []v1.PlanWarning{{Message: "OSCAR exposes a service when it creates it, and refuses this change (500): delete the service and create it again; its buckets stay"}}
 }
 
 func ofFederation(s view.Situation) []v1.PlanWarning {

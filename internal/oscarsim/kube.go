@@ -158,8 +158,8 @@ func (k *kube) createService(svc *wire.Service) error {
 }
 
 // updateService replaces a definition. The PodTemplate then has no labels and annotations of its own, so that a bad
-// one is found only when a job is started. The PUT of an exposed service that was stopped starts it, fails for want of
-// the autoscaler, and puts the old definition back.
+// one is found only when a job is started. A PUT that exposes a service fails for want of its Deployment, and that of an
+// exposed service that was stopped starts it and fails for want of the autoscaler; both put the old definition back.
 func (k *kube) updateService(svc *wire.Service) error {
 	id := key{svc.Namespace, svc.Name}
 	old := k.services[id]
@@ -170,6 +170,9 @@ func (k *kube) updateService(svc *wire.Service) error {
 		return err
 	}
 	next := &entry{service: svc.Stored(), template: true}
+	if next.exposed() && !old.exposed() {
+		return fmt.Errorf("deployments.apps %q not found", svc.Name+"-dpl")
+	}
 	if next.exposed() && old.unscaled {
 		old.halted = false
 		return fmt.Errorf("horizontalpodautoscalers.autoscaling %q not found", svc.Name+"-hpa")

@@ -166,6 +166,12 @@ func TestPlansAreAppliedAsTheyWereShown(t *testing.T) {
 		}
 	}
 
+	// Nor a Deployment.
+	s.put("expose.yaml", strings.Replace(fdl, "image:", "expose: {api_port: 80}\n        image:", 1))
+	if out, _ = s.nothing(0, "plan", "-f", s.path("expose.yaml")); !strings.Contains(out, "warning: OSCAR exposes a service when it creates it") {
+		t.Error(out)
+	}
+
 	s.run(0, "rollback", "grayifyr0", "--to", "1")
 	out, _ = s.nothing(0, "history", "grayifyr0")
 	wants(t, out, `^3 `, `^2 `, `^1 `)
