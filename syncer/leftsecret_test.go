@@ -88,6 +88,18 @@ func TestAnOSCARThatDiesBetweenASecretAndItsService(t *testing.T) {
 			r.nothingLeft(p)
 		})
 	})
+	t.Run("it is refused for its image", func(t *testing.T) {
+		await.InVirtualTime(t, func(t *testing.T) {
+			r, p := begin(t)
+			r.ask(http.MethodPut, "/system/config", `{"allowed_image_repositories":["only.example"]}`)
+			r.want(p, record.IntentApply)
+			r.await(p, record.PhaseFailed, because(record.ReasonCreateFailed))
+			r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseRollback })
+			r.await(p, record.PhaseDeleted)
+			r.ask(http.MethodPut, "/system/config", `{"allowed_image_repositories":[]}`)
+			r.nothingLeft(p)
+		})
+	})
 	t.Run("in a DELETE", func(t *testing.T) {
 		await.InVirtualTime(t, func(t *testing.T) {
 			r, p := begin(t)

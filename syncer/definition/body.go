@@ -290,6 +290,16 @@ func WithoutSecrets(body []byte) ([]byte, error) {
 	return json.Marshal(fields)
 }
 
+// WithImage is a body with another image.
+func WithImage(body []byte, image string) ([]byte, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(body, &fields); err != nil {
+		return nil, fmt.Errorf("service: %w", err)
+	}
+	fields["image"] = mustJSON(image)
+	return json.Marshal(fields)
+}
+
 // BareBody is a body of the definition's life with no more than OSCAR needs to make it, and we to know it.
 func (d *Definition) BareBody() ([]byte, error) { return bare(d.fields, d.Service.Annotations) }
 

@@ -125,6 +125,16 @@ func (c *Client) Buckets(ctx context.Context) ([]Bucket, error) {
 // maxObjectPages bounds how far CountObjects reads on; a page has 70 objects.
 const maxObjectPages = 200
 
+// AllowedImages are the words of which the image of a service must contain one; none when any image may be used. The
+// answer that they are read from holds MinIO's root keys; they are not decoded.
+func (c *Client) AllowedImages(ctx context.Context) ([]string, error) {
+	var out struct {
+		Allowed []string `json:"allowed_image_repositories"`
+	}
+	err := c.read(ctx, call{op: OpConfig, path: []string{"system", "config"}}, &out)
+	return out.Allowed, err
+}
+
 // CountObjects counts what is in a bucket, following OSCAR's pages up to most. The
 // marks of folders, which OSCAR makes with a bucket, do not count. more
 // says that there are others. With an error, n and more tell what was counted

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 )
@@ -84,12 +85,20 @@ func planSecret(s situation) (decision, bool) {
 func (s *Services) sweep(ctx context.Context, v *observation) (bool, error) {
 	var body []byte
 	s.process.writes.change(v.name, func(n *recent) { body = n.bare })
+	// The image may be why OSCAR refused the service.
+	images, err := s.deps.OSCAR.AllowedImages(ctx)
+	if err == nil && len(images) > 0 {
+		body, err = definition.WithImage(body, images[0])
+	}
+	if err != nil {
+		return false, s.noteFailure(v, sweep, record.ReasonDeleteFailed, err)
+	}
 	if err := s.fence(v); err != nil {
 		return false, err
 	}
 	sent := s.session.Now()
 	s.process.writes.change(v.name, func(n *recent) { n.postAt, n.workingUntil = sent, sent.Add(s.timeout(v)) })
-	err := s.call(ctx, v, sweep, func(ctx context.Context, timeout time.Duration) error {
+	err = s.call(ctx, v, sweep, func(ctx context.Context, timeout time.Duration) error {
 		return s.deps.OSCAR.Create(ctx, v.name, body, v.as.Value, timeout)
 	})
 	unanswered := false

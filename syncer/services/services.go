@@ -48,6 +48,7 @@ type OSCAR interface {
 	Deployment(ctx context.Context, name string) (state string, err error)
 	Stop(ctx context.Context, name string, timeout time.Duration) error
 	Start(ctx context.Context, name string, timeout time.Duration) error
+	AllowedImages(ctx context.Context) ([]string, error)
 	CountObjects(ctx context.Context, name string, most int64) (n int64, more bool, err error)
 	DeleteBucket(ctx context.Context, name string, timeout time.Duration) error
 	Volume(ctx context.Context, name string, as manager.Bearer) (*manager.Volume, error)
