@@ -105,7 +105,7 @@ type Rendered struct {
 	// Public is the service without secrets, and patch the secrets as a merge patch.
 	Public *oscar.Service
 	Patch  json.RawMessage
-	// Left names the buckets of earlier lives that it may attach to.
+	// left names the buckets of earlier lives that it may attach to.
 	Left []string
 	// leftBy names the services that may have made those; nil without any.
 	leftBy []string
@@ -236,7 +236,7 @@ func (r *Renderer) DefinitionRecords() ([]gate.Staged, error) {
 	}, nil
 }
 
-// Left names the buckets of earlier lives that it may attach to.
+// left names the buckets of earlier lives that it may attach to.
 func (r *Renderer) left(m record.Member, s *oscar.Service) (out, by []string) {
 	names := oscar.Buckets(s)
 	by = append(slices.Clone(r.services[m.ClusterID]), m.ServiceName)

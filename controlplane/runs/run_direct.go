@@ -84,7 +84,7 @@ func newDirect(dial outbound.Dial) direct {
 	}
 }
 
-// Close gives idle connections up.
+// close gives idle connections up.
 func (d direct) close() { d.client.CloseIdleConnections() }
 
 // reachable says whether a token may go to an address.
