@@ -315,11 +315,19 @@ func localOf(service *manager.Service, d *record.Desired) local {
 		l.perishes = service.Volume.Name
 	}
 	if service.Annotations[oscar.AnnotationUID] == d.UID {
-		if g, err := strconv.ParseInt(service.Annotations[oscar.AnnotationGeneration], 10, 64); err == nil && g > 0 {
-			l.generation, l.epoch = g, service.Annotations[oscar.AnnotationEpoch]
-		}
+		l.generation, l.epoch = markedGeneration(service)
 	}
 	return l
+}
+
+// markedGeneration is the generation that the marks of a service name, and its epoch; 0 when they
+// name none.
+func markedGeneration(service *manager.Service) (generation int64, epoch string) {
+	generation, err := strconv.ParseInt(service.Annotations[oscar.AnnotationGeneration], 10, 64)
+	if err != nil || generation <= 0 {
+		return 0, ""
+	}
+	return generation, service.Annotations[oscar.AnnotationEpoch]
 }
 
 // comparison is how a service of ours, as OSCAR showed it, stood to its definition.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store"
@@ -84,9 +83,8 @@ func (s *Services) read(ctx context.Context, name string, desired *record.Desire
 	if !asksAbout(ask, service, desired) {
 		return fmt.Errorf("%w: another service stands there now", errNotShown)
 	}
-	marked := service.Annotations[oscar.AnnotationUID] == ask.UID
-	if g, err := strconv.ParseInt(service.Annotations[oscar.AnnotationGeneration], 10, 64); marked && err == nil && g > 0 {
-		answer.Generation, answer.Epoch = g, service.Annotations[oscar.AnnotationEpoch]
+	if service.Annotations[oscar.AnnotationUID] == ask.UID {
+		answer.Generation, answer.Epoch = markedGeneration(service)
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(service.JSON, &fields); err != nil {
