@@ -36,11 +36,10 @@ type ReplicaState struct {
 
 // Vote is the syncer's answer to exactly the desired record as it stands.
 func (r ReplicaState) Vote() *record.Vote {
-	if r.Desired == nil || r.Observed == nil || r.Observed.Vote == nil ||
-		r.Observed.UID != r.Desired.UID || r.Observed.Vote.Revision != r.DesiredRev {
+	if r.Desired == nil || r.Observed == nil || r.Observed.UID != r.Desired.UID {
 		return nil
 	}
-	return r.Observed.Vote
+	return r.Observed.VoteOn(r.DesiredRev)
 }
 
 // Reported says whether the syncer reported phase for the desired record as it stands.

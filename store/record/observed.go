@@ -57,6 +57,14 @@ type Observed struct {
 	Inputs *Inputs `json:"inputs,omitempty"`
 }
 
+// VoteOn is the vote on a revision of the desired record; nil for none.
+func (o *Observed) VoteOn(revision int64) *Vote {
+	if o == nil || o.Vote == nil || o.Vote.Revision != revision {
+		return nil
+	}
+	return o.Vote
+}
+
 // Held is how a cluster differs from the store.
 type Held struct {
 	Kind HeldKind `json:"kind" record:"id"`

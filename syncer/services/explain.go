@@ -44,8 +44,7 @@ func (s *Services) explainSlowness(ctx context.Context, name string) (end func()
 
 // openVote says that a vote is asked for and not given.
 func (v *observation) openVote() bool {
-	return v.desired != nil && v.desired.Intent == record.IntentPrepare &&
-		(v.observed == nil || v.observed.Vote == nil || v.observed.Vote.Revision != v.revision)
+	return v.desired != nil && v.desired.Intent == record.IntentPrepare && v.observed.VoteOn(v.revision) == nil
 }
 
 // explain reports, beside an open vote, why it cannot be given yet. It is no vote.

@@ -131,7 +131,7 @@ func (s *Services) outstanding(view *store.MirrorView) map[string]bool {
 		o := s.session.Observed(view, name, d.UID)
 		switch d.Intent {
 		case record.IntentPrepare:
-			if o != nil && o.Vote != nil && o.Vote.Revision == kv.ModRevision && o.Vote.Answer == record.VoteYes {
+			if vote := o.VoteOn(kv.ModRevision); vote != nil && vote.Answer == record.VoteYes {
 				out[name] = true
 			}
 		case record.IntentApply:

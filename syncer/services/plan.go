@@ -57,8 +57,7 @@ func planVote(s situation) decision {
 	if s.local.whose == ours && s.local.generation > 0 && s.ahead(s.local.generation) {
 		return heldAhead(s, s.local.generation)
 	}
-	answered := s.observed != nil && s.observed.Vote != nil && s.observed.Vote.Revision == s.revision
-	if answered && (s.observed.Vote.Answer == record.VoteYes || !s.resync) {
+	if vote := s.observed.VoteOn(s.revision); vote != nil && (vote.Answer == record.VoteYes || !s.resync) {
 		return decision{act: rest}
 	}
 	return decision{act: castVote}

@@ -69,7 +69,7 @@ func (s *Services) report(ctx context.Context, v *observation, f finding) error 
 			if kv, ok := read.KV(observedKey); ok {
 				before = s.session.DecodeObserved(kv, v.desired.UID)
 			}
-			if f.beside && before != nil && before.Vote != nil && before.Vote.Revision == v.revision {
+			if f.beside && before.VoteOn(v.revision) != nil {
 				return nil
 			}
 			tx.Put(observedKey, nextReport(before, v.desired, v.revision, v.epoch, f, s.session.Now()))

@@ -124,8 +124,8 @@ func ofTheSyncer() []defect {
 		one(
 			"a vote counts for a later question, too",
 			"controlplane/view/replica.go",
-			"r.Observed.UID != r.Desired.UID || r.Observed.Vote.Revision != r.DesiredRev {",
-			"r.Observed.UID != r.Desired.UID {",
+			"return r.Observed.VoteOn(r.DesiredRev)",
+			"return r.Observed.Vote",
 		).shows("a vote is for the question that it answers"),
 		one(
 			"a service is reported as ready before it was read back",
