@@ -44,7 +44,7 @@ func (p *fakeSyncer) offers(service, job, name string, state record.OfferState, 
 	_, err = p.store.Update(p.t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
 		tx.Put(record.OfferKey(p.cluster, job), record.Offer{
 			V: record.Version, State: state, Federation: d.Federation, Service: service, UID: d.UID, Name: name, Since: at,
-			Size: len(body), BucketEvent: offer.BucketEvent, LastTransitionTime: at,
+			Size: len(body), BucketEvent: offer.BucketEvent, Held: offer.Held, LastTransitionTime: at,
 		})
 		if event != nil {
 			tx.Put(record.OfferedEventKey(p.cluster, job), event)
@@ -382,6 +382,41 @@ func TestAReadmissionLeavesTheAnswersToOffers(t *testing.T) {
 		w.eventually(func() bool { return c.answered(elsewhere) == nil })
 		// What its syncer says nothing of is over.
 		w.eventually(func() bool { return c.answered(late) == nil && c.answered(waits) == nil })
+	})
+}
+
+// TestAHeldJobWhoseOfferIsLostIsDecidedOn when every member has told of its Jobs, whether or not another one has room: it
+// is deleted if another one has it, and goes on otherwise.
+func TestAHeldJobWhoseOfferIsLostIsDecidedOn(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		w.full("a", "b", "c")
+		epoch := w.restore()
+		c := w.clusters["c"]
+		elsewhere, nowhere := uuid.NewString(), uuid.NewString()
+		held := func(_ *string, o *record.Offer) { o.Held = true }
+		for _, id := range []string{elsewhere, nowhere} {
+			c.offers("grayifyr2", id, "its-name", record.OfferWaiting, held)
+		}
+		w.clusters["b"].finds("grayifyr1", elsewhere, 1, record.JobSubmitted, epoch)
+		w.exists(elsewhere)
+		c.lists(epoch)
+		w.clusters["b"].lists(epoch)
+		<-time.After(time.Minute)
+		for _, id := range []string{elsewhere, nowhere} {
+			if a := c.answered(id); a != nil {
+				t.Errorf("a has not listed, and the answer is %s", a.Answer)
+			}
+		}
+		w.clusters["a"].lists(epoch)
+		w.answers(c, elsewhere, record.OfferRelease)
+		w.answers(c, nowhere, record.OfferRestore)
+		if _, err := w.Jobs.Get(t.Context(), admin, nowhere); err == nil {
+			t.Error("it is a job, and was given back")
+		}
+		c.offers("grayifyr2", elsewhere, "its-name", record.OfferReleased)
+		c.offers("grayifyr2", nowhere, "its-name", record.OfferRestored)
+		w.eventually(func() bool { return c.answered(elsewhere) == nil && c.answered(nowhere) == nil })
 	})
 }
 

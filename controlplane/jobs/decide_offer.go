@@ -23,6 +23,8 @@ type offerSituation struct {
 	// ours says that the present attempt of the job stands on the cluster, and posted that
 	// OSCAR has the present attempt, wherever that is.
 	ours, posted bool
+	// listed says of a Job that is held already that every member has told of its Jobs.
+	listed bool
 	// disbanded says that the federation is gone, or goes; unknown that there is no record of it.
 	disbanded, unknown bool
 	now                time.Time
@@ -58,6 +60,8 @@ type offerDecision struct {
 //	taken, and no member takes it ──────► back: restore
 //	taken, and it started all the same ─► back, without an answer
 //	over, gone for long, or crowded ────► the answer goes
+//	held for an offer that is lost, and
+//	no member has it ───────────────────► restore
 func decideOffer(s offerSituation) offerDecision {
 	frozenHere := s.job != nil && s.job.Frozen != nil && s.job.Frozen.ClusterID == s.cluster
 	if s.gone {
@@ -75,6 +79,11 @@ func decideOffer(s offerSituation) offerDecision {
 		}
 		return offerDecision{name: "forget_offer", drop: true}
 	case record.OfferFrozen:
+	case record.OfferWaiting:
+		if s.offer.Held && (s.answer == "" || s.stale) {
+			return s.lost(frozenHere)
+		}
+		return offerDecision{}
 	default:
 		return offerDecision{}
 	}
@@ -116,6 +125,27 @@ func (s offerSituation) leftovers(frozenHere bool) offerDecision {
 	return offerDecision{name: "forget_offer", drop: true}
 }
 
+// lost is the step for a Job that is held for an offer that the store has lost. Whether another member
+// has it is known when all have told of their Jobs. If none has, it goes on, and may be offered again.
+func (s offerSituation) lost(frozenHere bool) offerDecision {
+	switch {
+	case frozenHere:
+		return offerDecision{name: "freeze_again", answer: record.OfferFreeze}
+	case !s.listed:
+		return offerDecision{}
+	case s.hasIt():
+		return offerDecision{name: "release", answer: record.OfferRelease}
+	case s.job == nil, s.ours, s.job.State == record.JobReturned:
+		return offerDecision{name: "restore", answer: record.OfferRestore}
+	}
+	return offerDecision{}
+}
+
+// hasIt says whether, by the store or in a history that was lost, another member has or had the job.
+func (s offerSituation) hasIt() bool {
+	return s.posted || s.job != nil && s.job.State.Ended() && s.job.State != record.JobParked && s.job.State != record.JobReturned
+}
+
 // untaken is the step for a frozen Job that has no job in the store. One that nobody has asked its
 // cluster to freeze is not taken: a cluster could fill the store with them.
 func (s offerSituation) untaken() offerDecision {
@@ -130,8 +160,7 @@ func (s offerSituation) untaken() offerDecision {
 		return offerDecision{} // another member may have it: it waits for a place, or a person
 	case s.job == nil, s.ours, s.job.State == record.JobReturned:
 		return offerDecision{name: "take", take: true}
-	case s.posted, s.job.State.Ended() && s.job.State != record.JobParked:
-		// In the lost history another member had taken it.
+	case s.hasIt():
 		return offerDecision{name: "release", answer: record.OfferRelease}
 	}
 	return offerDecision{}

@@ -248,6 +248,9 @@ func TestDecideOffer(t *testing.T) {
 	long := func(s *offerSituation) { s.goneSince = jobClock.Add(-goneFor - time.Second) }
 	crowded := func(s *offerSituation) { s.crowded = true }
 	late := func(s *offerSituation) { s.now = jobClock.Add(2 * time.Minute) }
+	held := func(s *offerSituation) { s.offer.Held = true }
+	listed := func(s *offerSituation) { s.listed = true }
+	stale := func(s *offerSituation) { s.stale = true }
 	for name, c := range map[string]struct {
 		s    offerSituation
 		want string
@@ -271,7 +274,17 @@ func TestDecideOffer(t *testing.T) {
 		"taken, late, and on its way":         {offer(record.OfferFrozen, frozen(record.JobAssigned), record.OfferFreeze, late), ""},
 		"taken, and the federation goes":      {offer(record.OfferFrozen, frozen(record.JobQueued), record.OfferFreeze, func(s *offerSituation) { s.disbanded = true }), "restore"},
 		"taken, and submitted":                {offer(record.OfferFrozen, frozen(record.JobAssigned), record.OfferFreeze, posted), "release"},
-		"taken, in the epoch before":          {offer(record.OfferFrozen, frozen(record.JobQueued), record.OfferFreeze, func(s *offerSituation) { s.stale = true }), "freeze_again"},
+		"taken, in the epoch before":          {offer(record.OfferFrozen, frozen(record.JobQueued), record.OfferFreeze, stale), "freeze_again"},
+		"held, its offer lost":                {offer(record.OfferWaiting, nil, "", held, restored), ""},
+		"the same, and all have listed":       {offer(record.OfferWaiting, nil, "", held, restored, listed), "restore"},
+		"the same, and an old answer":         {offer(record.OfferWaiting, nil, record.OfferFreeze, held, restored, listed, stale), "restore"},
+		"the same, and it is answered":        {offer(record.OfferWaiting, nil, record.OfferFreeze, held, restored, listed), ""},
+		"the same, ours":                      {offer(record.OfferWaiting, &record.Job{State: record.JobAssigned}, "", held, restored, listed, func(s *offerSituation) { s.ours = true }), "restore"},
+		"the same, returned before":           {offer(record.OfferWaiting, &record.Job{State: record.JobReturned}, "", held, restored, listed), "restore"},
+		"the same, and somebody has it":       {offer(record.OfferWaiting, &record.Job{State: record.JobAssigned}, "", held, restored, listed, posted), "release"},
+		"the same, and somebody had it":       {offer(record.OfferWaiting, &record.Job{State: record.JobSucceeded}, "", held, restored, listed), "release"},
+		"the same, and somebody may get it":   {offer(record.OfferWaiting, &record.Job{State: record.JobAssigned}, "", held, restored, listed), ""},
+		"held, its offer lost, and taken":     {offer(record.OfferWaiting, frozen(record.JobQueued), record.OfferFreeze, held, restored, stale), "freeze_again"},
 		"started, queued":                     {offer(record.OfferStarted, frozen(record.JobQueued), record.OfferFreeze), "take_back"},
 		"started, on its way":                 {offer(record.OfferStarted, frozen(record.JobAssigned), record.OfferFreeze), ""},
 		"started, and submitted all the same": {offer(record.OfferStarted, frozen(record.JobAssigned), record.OfferFreeze, posted), "thaw"},

@@ -102,6 +102,7 @@ func situationOfOffer(v *view.View, id, cluster string, seen *clock.FirstSeen, n
 	}
 	// Only a Job of a federated service there is taken.
 	d := n.Desired.Get(o.Service).Rec
+	sit.listed = o.Held && f != nil && allListed(v, f)
 	valid := d != nil && d.UID == o.UID && d.Federation == o.Federation
 	return sit, valid && (sit.job == nil || sit.job.Federation == o.Federation)
 }

@@ -360,11 +360,11 @@ func timedOffers(v *view.View) (ids []string) {
 	return ids
 }
 
-// timesOut says whether a job has an offer about which time decides: one that may wait for a place, or
-// one that is gone and left an answer.
+// timesOut says whether a job has an offer about which time decides: one that may wait for a place, one
+// that may wait for lists of Jobs, or one that is gone and left an answer.
 func timesOut(v *view.View, id string) bool {
 	for cluster := range v.Jobs.Offered.Of(id) {
-		if o := v.Nodes.Get(cluster).Offers.Get(id).Rec; o == nil || o.State == record.OfferFrozen {
+		if o := v.Nodes.Get(cluster).Offers.Get(id).Rec; o == nil || o.State == record.OfferFrozen || o.Held {
 			return true
 		}
 	}

@@ -171,9 +171,12 @@ func jobView(v *view.View, id string) *Job {
 // jobHeld says whether a queued job waits since a restore of the store.
 func jobHeld(v *view.View, j *record.Job) bool {
 	f := v.Federations.Get(j.Federation).Rec
-	return f != nil && j.Epoch != v.Epoch() && slices.ContainsFunc(f.Members, func(m record.Member) bool {
-		return m.Replica() && !v.Listed(m.ClusterID)
-	})
+	return f != nil && j.Epoch != v.Epoch() && !allListed(v, f)
+}
+
+// allListed says whether every member of a federation has told of its Jobs in the present epoch.
+func allListed(v *view.View, f *record.Federation) bool {
+	return !slices.ContainsFunc(f.Members, func(m record.Member) bool { return m.Replica() && !v.Listed(m.ClusterID) })
 }
 
 // Explanation is the choice of a member for one attempt, with its input.

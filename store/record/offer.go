@@ -5,7 +5,8 @@ type OfferState string
 
 // The states of an offer. In all but OfferFrozen the Job stands as it was, or is gone.
 const (
-	// OfferWaiting: the Job waits for longer than it should; it would be offered.
+	// OfferWaiting: the Job waits for longer than it should; it would be offered. With Offer.Held it
+	// is held already.
 	OfferWaiting OfferState = "waiting"
 	// OfferFrozen: no container of it ever started, and none can. The event stands at
 	// observed/events/<job>.
@@ -32,9 +33,11 @@ type Offer struct {
 	Name      string `json:"name"`
 	Since     Time   `json:"since"`
 	// Size of its event in bytes, and whether it is one of a bucket (oscar.BucketEvent).
-	Size               int    `json:"size"`
-	BucketEvent        bool   `json:"bucket_event,omitempty"`
-	Message            string `json:"message,omitempty"`
+	Size        int    `json:"size"`
+	BucketEvent bool   `json:"bucket_event,omitempty"`
+	Message     string `json:"message,omitempty"`
+	// Held says of a waiting offer that its Job is held, for an earlier offer that the store has lost.
+	Held               bool   `json:"held,omitempty"`
 	LastTransitionTime Time   `json:"last_transition_time"`
 	Epoch              string `json:"epoch,omitempty"`
 }

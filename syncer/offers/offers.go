@@ -180,7 +180,7 @@ func (o *Offers) reconcile(ctx context.Context, key kube.JobKey) (time.Duration,
 func (o *Offers) report(ctx context.Context, v *offeredJob, d decision) error {
 	next := record.Offer{
 		V: record.Version, State: d.state, Message: d.message, LastTransitionTime: record.At(v.now), Epoch: v.epoch,
-		Namespace: v.key.Namespace, Name: v.key.Name,
+		Namespace: v.key.Namespace, Name: v.key.Name, Held: d.held,
 	}
 	if was := v.offer; was != nil {
 		next.Federation, next.Service, next.UID, next.Since, next.Size = was.Federation, was.Service, was.UID, was.Since, was.Size

@@ -44,6 +44,13 @@ func tell(state record.OfferState, message string) decision {
 	return decision{step: stepTell, state: state, message: message}
 }
 
+// askAgain asks what becomes of a Job that is held, and of which the store does not know that.
+func askAgain(message string) decision {
+	d := tell(record.OfferWaiting, message)
+	d.held = true
+	return d
+}
+
 func do(step step) decision { return decision{step: step} }
 
 func lookAfter(d time.Duration) decision { return decision{step: stepLook, after: d} }
@@ -153,10 +160,10 @@ func (s situation) held() decision {
 		return s.giveBack(false)
 	case o == nil:
 		// The store has lost it. The control plane is asked again.
-		return tell(record.OfferWaiting, "it was held for an offer that is not known any more")
+		return askAgain("it was held for an offer that is not known any more")
 	case s.answer == "" && o.State == record.OfferWaiting:
-		if o.Epoch != s.epoch {
-			return tell(record.OfferWaiting, o.Message)
+		if o.Epoch != s.epoch || !o.Held {
+			return askAgain(o.Message)
 		}
 		return do(stepRest)
 	case !s.promised() && (s.refused != "" || s.job.Mark.State == kube.MarkRestoring):

@@ -26,6 +26,10 @@ func waitingJob(change ...func(*kube.Job)) *kube.Job {
 	return j
 }
 
+func heldJob() *kube.Job {
+	return waitingJob(func(j *kube.Job) { j.Mark = &kube.JobMark{Job: "j", State: kube.MarkHolding} })
+}
+
 func queuedJob(change ...func(*kube.Job)) *kube.Job {
 	return waitingJob(append([]func(*kube.Job){func(j *kube.Job) {
 		j.Queue, j.Suspended, j.Settled, j.Pods, j.Workload = "q", true, true, nil, &kube.Workload{Name: "w", Active: true}
@@ -45,6 +49,8 @@ func TestWhichJobsAreOffered(t *testing.T) {
 		change func(*situation)
 		want   step
 		after  time.Duration
+		// held says that it is asked for again.
+		held bool
 	}{
 		"a pod without a node": {job: waitingJob(), want: stepTell},
 		"one that Kueue holds": {job: queuedJob(), want: stepTell},
@@ -81,7 +87,22 @@ func TestWhichJobsAreOffered(t *testing.T) {
 		"given back an hour ago":              {job: waitingJob(restored(9, offerTime.Add(-time.Hour), 3)), want: stepTell},
 		"given back, and changed since":       {job: waitingJob(restored(1, offerTime.Add(-time.Hour), 3), func(j *kube.Job) { j.Generation = 5 }), want: stepRest},
 		"an answer without an offer":          {job: waitingJob(), change: func(s *situation) { s.answered, s.answer = true, record.OfferFreeze }, want: stepRest},
-		"held for an offer that is not known": {job: waitingJob(func(j *kube.Job) { j.Mark = &kube.JobMark{Job: "j", State: kube.MarkHolding} }), want: stepTell},
+		"held for an offer that is not known": {job: heldJob(), want: stepTell, held: true},
+		"the offer is older than the hold": {job: heldJob(), change: func(s *situation) {
+			s.offer = &record.Offer{State: record.OfferWaiting, Message: "it waits"}
+		}, want: stepTell, held: true},
+		"held, and asked about": {job: heldJob(), change: func(s *situation) {
+			s.offer = &record.Offer{State: record.OfferWaiting, Held: true}
+		}, want: stepRest},
+		"held, and asked about in the epoch before": {job: heldJob(), change: func(s *situation) {
+			s.epoch, s.offer = "2", &record.Offer{State: record.OfferWaiting, Held: true}
+		}, want: stepTell, held: true},
+		"held, asked about, and to go on": {job: heldJob(), change: func(s *situation) {
+			s.offer, s.answered, s.answer = &record.Offer{State: record.OfferWaiting, Held: true}, true, record.OfferRestore
+		}, want: stepUnmark},
+		"held, asked about, and submitted elsewhere": {job: heldJob(), change: func(s *situation) {
+			s.offer, s.answered, s.answer = &record.Offer{State: record.OfferWaiting, Held: true}, true, record.OfferRelease
+		}, want: stepHold},
 		"released, of another epoch": {job: waitingJob(), change: func(s *situation) {
 			s.offer, s.answered = &record.Offer{State: record.OfferReleased}, true
 		}, want: stepRest},
@@ -93,7 +114,7 @@ func TestWhichJobsAreOffered(t *testing.T) {
 				c.change(&s)
 			}
 			d := plan(s)
-			if d.step != c.want || d.after.Round(time.Second) != c.after || d.step == stepTell && d.state != record.OfferWaiting {
+			if d.step != c.want || d.after.Round(time.Second) != c.after || d.step == stepTell && d.state != record.OfferWaiting || d.held != c.held {
 				t.Errorf("%s %q after %s; want %s after %s", d.step, d.state, d.after, c.want, c.after)
 			}
 		})
@@ -169,7 +190,7 @@ func (m *jobModel) look() {
 		if d.state == record.OfferFrozen && len(m.begun) > 0 {
 			m.t.Fatal("it is said to be frozen, and has started")
 		}
-		m.offer = &record.Offer{State: d.state}
+		m.offer = &record.Offer{State: d.state, Held: d.held}
 	case d.step == stepForget:
 		m.offer = nil
 	case d.step >= stepMark: // it changes something in Kubernetes

@@ -88,6 +88,8 @@ type decision struct {
 	after   time.Duration
 	state   record.OfferState
 	message string
+	// held says that the report is of a Job that is held, and waits for an answer.
+	held bool
 	// pod is the one to hold.
 	pod kube.JobPod
 	// spoiled says that another client has changed the Job: it is not offered again.

@@ -35,6 +35,8 @@ type pods struct {
 	// at is called before and after each change; with an error the change is not made, or
 	// its outcome is not known.
 	at func(step string, after bool) error
+	// resumes allows that a Job is given back: it runs then.
+	resumes bool
 }
 
 // look reads the Jobs of the service. The caller holds the lock.
@@ -162,7 +164,12 @@ func (p *pods) ChangeJob(_ context.Context, job *kube.Job, change kube.JobChange
 			return nil
 		}
 		if !*change.Suspend {
-			return errors.New("nobody is to give this Job back")
+			if !p.resumes {
+				return errors.New("nobody is to give this Job back")
+			}
+			j.Suspended = false
+			j.Generation++
+			return p.sim.SetJobStatus(names[0], j.Name, oscarsim.JobRunning)
 		}
 		// The Job controller deletes its pod at once.
 		j.Suspended, j.Settled, j.Pods = true, true, nil
@@ -250,6 +257,61 @@ func TestAJobThatWaitsAtAMemberRunsAtAnother(t *testing.T) {
 					}
 				}
 			})
+		}
+	})
+}
+
+// TestAJobThatIsHeldForALostOfferGoesOn: its syncer holds it, etcd goes back to a backup that knows nothing of it, and no
+// other member has room any more.
+func TestAJobThatIsHeldForALostOfferGoesOn(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		p := &pods{ready: make(chan struct{}), jobs: map[string]*kube.Job{}, resumes: true}
+		var w *world.World
+		held := make(chan struct{})
+		p.at = func(step string, after bool) error {
+			if step != "suspend" || !after {
+				return nil
+			}
+			select {
+			case <-held:
+				return nil
+			default:
+			}
+			close(held)
+			w.Cluster(a).Kill()
+			return errors.New("killed")
+		}
+		w = newJobWorld(t, func(o *world.Options) {
+			o.Restorable = true
+			before := o.Syncer
+			o.Syncer = func(cfg *syncer.Config) {
+				before(cfg)
+				if cfg.ClusterID == a {
+					cfg.Kube, cfg.RescheduleAfter, cfg.SessionTTL = p, 50*time.Millisecond, 2*time.Second
+				}
+			}
+		})
+		p.sim = w.Cluster(a).Sim
+		close(p.ready)
+		service, _ := p.sim.Service(names[0])
+		backup := w.Backup()
+		post(w, w.Cluster(a).URL+"/job/"+names[0], service.Token, "an event")
+		<-held
+		for _, id := range []string{b, c} {
+			w.Cluster(id).Sim.SetNodes(oscarsim.Node{Name: "n", CPU: 1000, UsedCPU: 1000, RequestCPU: 1000, Memory: 1 << 30})
+		}
+		w.RestoreEtcd(backup, true)
+		w.Cluster(a).Start()
+		<-time.After(10 * time.Minute) // until every member has told of its Jobs
+		w.Eventually("it runs where it came in", func() bool {
+			jobs := p.sim.Jobs(names[0])
+			return len(jobs) == 1 && jobs[0].Status == oscarsim.JobRunning
+		})
+		w.Eventually("nothing is left of the offer", func() bool {
+			return len(w.Keys(record.OffersPrefix(a))) == 0 && len(w.Keys(record.OfferAnswersPrefix(a))) == 0
+		})
+		if n := w.Starts("an event"); n != 1 {
+			t.Errorf("it was started %d times", n)
 		}
 	})
 }
