@@ -279,6 +279,33 @@ func TestNobodyFillsTheQueueWithOffers(t *testing.T) {
 	})
 }
 
+// TestFreezesThatAreNotCarriedOutHoldUpNoOtherCluster: its syncer is away, and may be for long.
+func TestFreezesThatAreNotCarriedOutHoldUpNoOtherCluster(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		w.full("b", "c")
+		b, c := w.clusters["b"], w.clusters["c"]
+		asked := func() int { return len(w.keys(record.OfferAnswersPrefix(c.cluster))) }
+		for range 25 {
+			c.offers("grayifyr2", uuid.NewString(), "its-name", record.OfferWaiting)
+		}
+		w.eventually(func() bool { return asked() == 20 })
+		c.disconnect()
+		other := uuid.NewString()
+		b.offers("grayifyr1", other, "another", record.OfferWaiting)
+		<-time.After(30 * time.Second)
+		if a := b.answered(other); a != nil {
+			t.Errorf("20 may be frozen any moment, and the answer is %s", a.Answer)
+		}
+		<-time.After(time.Minute)
+		w.answers(b, other, record.OfferFreeze)
+		<-time.After(time.Hour)
+		if n := asked(); n != 20 {
+			t.Errorf("%d are to be frozen by a cluster that freezes none", n)
+		}
+	})
+}
+
 // TestOffersCountInTheLimitsOfJobs that are in flight.
 func TestOffersCountInTheLimitsOfJobs(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {

@@ -21,8 +21,9 @@ import (
 // the Job now. A frozen Job becomes a queued job. When the OSCAR of another member has it, the
 // offering member deletes its Job; when no other member takes it, the Job goes on where it is.
 
-// freezesAtOnce bounds the Jobs of one federation that are frozen and that no other member has
-// yet.
+// freezesAtOnce bounds the Jobs of one federation that are frozen, or about to be, and that no other
+// member has yet. Those that their syncers do not freeze in time count for their own clusters only: a
+// cluster that is away holds up none of the others.
 const freezesAtOnce = 20
 
 // offerStep is the next step about the offers of a job; nil for none.
@@ -305,10 +306,13 @@ func (c *Controller) completeBack(v store.View, p *jobStep) bool {
 // waitingOffer is an offer without an answer in this epoch.
 type waitingOffer struct{ cluster, job string }
 
+// ofCluster is a federation at one cluster.
+type ofCluster struct{ federation, cluster string }
+
 // answerOffers answers freeze to the waiting offers that another member would take now, up to
 // freezesAtOnce for each federation.
 func (p *round) answerOffers(v *view.View) {
-	under := frozen(v)
+	under, there := frozen(v), map[ofCluster]int{}
 	var waiting []waitingOffer
 	for _, job := range slices.Sorted(v.Jobs.Offered.Keys()) {
 		for _, cluster := range slices.Sorted(v.Jobs.Offered.Of(job)) {
@@ -319,7 +323,11 @@ func (p *round) answerOffers(v *view.View) {
 			}
 			switch {
 			case a != nil && a.Answer == record.OfferFreeze && a.Epoch == v.Epoch():
-				if j == nil || j.Frozen == nil { // it is about to be
+				if j != nil && j.Frozen != nil {
+					continue // it is counted
+				}
+				there[ofCluster{o.Federation, cluster}]++
+				if asked := p.seen.Since(job+"/freeze/"+cluster, a.AnsweredAt.String(), p.now); p.now.Sub(asked) <= p.freezeTimeout {
 					under[o.Federation]++
 				}
 			case o.State == record.OfferWaiting && (a == nil || a.Epoch != v.Epoch()):
@@ -332,9 +340,11 @@ func (p *round) answerOffers(v *view.View) {
 			p.more = true
 			return
 		}
-		o := v.Nodes.Get(w.cluster).Offers.Get(w.job).Rec
-		if under[o.Federation] < freezesAtOnce && p.freeze(v, w) {
-			under[o.Federation]++
+		uid := v.Nodes.Get(w.cluster).Offers.Get(w.job).Rec.Federation
+		at := ofCluster{uid, w.cluster}
+		if max(under[uid], there[at]) < freezesAtOnce && p.freeze(v, w) {
+			under[uid]++
+			there[at]++
 		}
 	}
 }
