@@ -166,6 +166,8 @@ func GetServices(a *command.App) *cobra.Command {
 		Use:     "services [SERVICE...]",
 		Aliases: []string{"service"},
 		Short:   "The services that you may see, on every cluster",
+		Long: "The services that you may see, on every cluster. -o fdl writes what apply takes: each federation\n" +
+			"once, as its coordinator defines it.",
 		Example: "  oscarfed get services\n" +
 			"  oscarfed get services grayify -o fdl\n" +
 			"  oscarfed get services -l site=upv --sort-by .memory",
@@ -192,8 +194,12 @@ func (c *getServicesCmd) Run(ctx context.Context, a *command.App) error {
 		}
 		return t
 	}
+	fetch := servicesInOrder
+	if a.Form == output.FormFDL {
+		fetch = c.applicable
+	}
 	return command.PrintList(ctx, a, &c.Listing, command.Kind[*oscar.Service]{
-		Fetch: servicesInOrder, Table: table, Event: v1.EventService,
+		Fetch: fetch, Table: table, Event: v1.EventService,
 		Of: func(ctx context.Context, api *client.Client, e *v1.Event) (*oscar.Service, error) {
 			s, err := command.EventOf(e.Service)
 			if err != nil {
@@ -202,6 +208,48 @@ func (c *getServicesCmd) Run(ctx context.Context, a *command.App) error {
 			return api.Service(ctx, s.ServiceName, s.ClusterID) // an event has no definition
 		},
 	})
+}
+
+// applicable lists what an FDL can be applied for: the definition of a federation is that of its coordinator, which
+// names the members.
+func (c *getServicesCmd) applicable(ctx context.Context, api *client.Client) ([]*oscar.Service, error) {
+	list, err := servicesInOrder(ctx, api)
+	if err != nil {
+		return nil, err
+	}
+	federations, err := api.Federations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	member := map[v1.Address]*v1.Federation{}
+	for i := range federations {
+		f := &federations[i]
+		if f.Phase == v1.PhaseAborted || f.Phase == v1.PhaseRolledBack {
+			continue // its names may be another's by now
+		}
+		for _, r := range deployed(f) {
+			if at := (v1.Address{ClusterID: r.ClusterID, ServiceName: r.ServiceName}); at != f.Coordinator {
+				member[at] = f
+			}
+		}
+	}
+	out := make([]*oscar.Service, 0, len(list))
+	left := map[string]*v1.Federation{}
+	for _, s := range list {
+		if f := member[v1.Address{ClusterID: s.ClusterID, ServiceName: s.Name}]; f != nil {
+			left[s.Name] = f
+			continue
+		}
+		out = append(out, s)
+	}
+	for _, name := range c.Names {
+		is := func(s *oscar.Service) bool { return s.Name == name }
+		if f := left[name]; f != nil && !slices.ContainsFunc(out, is) {
+			return nil, exit.Errorf(exit.Invalid, "%s is a member of federation %s, and has no definition of its own that could be applied; it is that of the coordinator: oscarfed get services %s -o fdl",
+				name, f.GroupID, f.Coordinator.ServiceName)
+		}
+	}
+	return out, nil
 }
 
 func federationsOf(ctx context.Context, api *client.Client) ([]v1.Federation, error) {
