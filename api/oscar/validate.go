@@ -1,10 +1,13 @@
 package oscar
 
 import (
+	_ "crypto/sha256" // of digests in images
+	_ "crypto/sha512" // and sha384
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/distribution/reference"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -76,14 +79,27 @@ func (s *Service) faultBelow(path string) bool {
 }
 
 func checkRequired(s *Service) []Violation {
-	var vs []Violation
-	if strings.TrimSpace(s.Image) == "" {
-		vs = append(vs, Violation{Path: "image", Rule: RuleRequired, Message: "image is missing; name the container image that runs the script"})
-	}
+	vs := checkImage(s)
 	if s.Script == "" {
 		vs = append(vs, Violation{Path: "script", Rule: RuleRequired, Message: "script is missing; give the text of the user's script"})
 	}
 	return vs
+}
+
+// checkImage refuses an image that a kubelet cannot pull: it reads the reference by the same function, and the API of
+// Kubernetes reads none. What a node of interLink takes for an image is its own affair.
+func checkImage(s *Service) []Violation {
+	if strings.TrimSpace(s.Image) == "" {
+		return []Violation{{Path: "image", Rule: RuleRequired, Message: "image is missing; name the container image that runs the script"}}
+	}
+	if s.InterlinkNodeName != "" {
+		return nil
+	}
+	if _, err := reference.ParseNormalizedNamed(s.Image); err != nil {
+		return []Violation{{Path: "image", Rule: RuleName, Value: shorten(s.Image), Message: fmt.Sprintf(
+			"image %s is none that Kubernetes can pull; write it as in ghcr.io/grycap/imagemagick:7.1, its name in lower case", quote(s.Image))}}
+	}
+	return nil
 }
 
 func checkSize(s *Service) []Violation {

@@ -51,6 +51,7 @@ func TestValidateAccepts(t *testing.T) {
 		"an existing volume":    `{"volume":{"name":"vol-1","mount_path":"/data"}}`,
 		"kserve":                `{"kserve":{"type":"inference","storage_uri":"oci://x","inference":{"model_format":"onnx"}}}`,
 		"every word":            `{"visibility":"public","federation":{"topology":"none","delegation":"load-based","deployment":"best-effort","drift":"report","group_id":"My.Group_1","rescheduler_threshold":0,"weights":{"cpu":0.5}}}`,
+		"an image of interLink": `{"image":"/cvmfs/unpacked.cern.ch/Some Image","interlink_node_name":"hpc"}`,
 		"an unknown log level":  `{"log_level":"LOUD"}`,
 		"119 members":           members(manyMembers(119)...),
 		"119 and 120 endpoints": members(append(manyMembers(119), manyEndpoints(120)...)...),
@@ -230,6 +231,9 @@ func TestValidateRefuses(t *testing.T) {
 			{"volume.name", "name", "A", `volume.name "A" is refused by Kubernetes; use lower-case letters, digits and '-'`},
 			{"volume.size", "quantity", "x", `volume.size "x" is not a quantity; write it as Kubernetes does, as in "1Gi"`},
 			{"volume.lifecycle_policy", "one_of", "keep", `lifecycle_policy "keep" is unknown; use delete or retain`},
+		}},
+		{`{"image":"My Image:1"}`, []Violation{
+			{"image", "name", "My Image:1", `image "My Image:1" is none that Kubernetes can pull; write it as in ghcr.io/grycap/imagemagick:7.1, its name in lower case`},
 		}},
 		{`{"kserve":{"inference":{}}}`, []Violation{
 			{"kserve.type", "required", nil, "kserve.type is missing; OSCAR refuses a kserve block without it"},
