@@ -232,7 +232,7 @@ func throughFile(out io.Writer, write func(*os.File) error) (err error) {
 // BackupMain is the CLI's command backup. It answers the exit status.
 func BackupMain(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	cfg, err := Load[Backup]("oscarfed backup", "Write a file with everything that a restore needs: all that etcd holds, the witness, and keys where somebody may open them.", args, stdout)
-	return daemon(ctx, "oscarfed backup", cfg.Log, err, stderr, func(ctx context.Context, log *slog.Logger) error {
+	return command(ctx, "oscarfed backup", cfg.Log, err, stderr, func(ctx context.Context, log *slog.Logger) error {
 		return RunBackup(ctx, cfg, log, stdout)
 	})
 }

@@ -41,7 +41,17 @@ func SyncerMain(ctx context.Context, args []string, stdout, stderr io.Writer) in
 	})
 }
 
+// daemon runs a program that writes a log: why it ends is the last line of that.
 func daemon(ctx context.Context, name string, cfg Log, loaded error, stderr io.Writer, run func(context.Context, *slog.Logger) error) int {
+	return program(ctx, name, cfg, loaded, stderr, run, func(log *slog.Logger, err error) { log.Error("stopped", "error", err) })
+}
+
+// command runs a program that a person waits for: why it fails is said in words.
+func command(ctx context.Context, name string, cfg Log, loaded error, stderr io.Writer, run func(context.Context, *slog.Logger) error) int {
+	return program(ctx, name, cfg, loaded, stderr, run, func(_ *slog.Logger, err error) { fmt.Fprintf(stderr, "%s: %v\n", name, err) })
+}
+
+func program(ctx context.Context, name string, cfg Log, loaded error, stderr io.Writer, run func(context.Context, *slog.Logger) error, failed func(*slog.Logger, error)) int {
 	switch {
 	case errors.Is(loaded, io.EOF):
 		return exitDone
@@ -54,8 +64,7 @@ func daemon(ctx context.Context, name string, cfg Log, loaded error, stderr io.W
 	log := newLogger(cfg, stderr)
 	limitMemory(log)
 	if err := run(ctx, log); err != nil && !errors.Is(err, context.Canceled) {
-		log.Error("stopped", "error", err)
-		fmt.Fprintf(stderr, "%s: %v\n", name, err)
+		failed(log, err)
 		return exitFailed
 	}
 	return exitDone

@@ -53,7 +53,7 @@ func etcdRun[T etcdConfig](run func(context.Context, T, *slog.Logger, io.Writer)
 		if err == nil {
 			log = cfg.logging()
 		}
-		return daemon(ctx, name, log, err, stderr, func(ctx context.Context, log *slog.Logger) error {
+		return command(ctx, name, log, err, stderr, func(ctx context.Context, log *slog.Logger) error {
 			return run(ctx, cfg, log, stdout)
 		})
 	}

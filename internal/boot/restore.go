@@ -181,7 +181,7 @@ func (c Restore) place(parts, keys map[string][]byte, out io.Writer) error {
 // RestoreMain is the CLI's command restore. It answers the exit status.
 func RestoreMain(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	cfg, err := Load[Restore]("oscarfed restore", "Make the data of an embedded etcd from a backup.", args, stdout)
-	return daemon(ctx, "oscarfed restore", cfg.Log, err, stderr, func(ctx context.Context, log *slog.Logger) error {
+	return command(ctx, "oscarfed restore", cfg.Log, err, stderr, func(ctx context.Context, log *slog.Logger) error {
 		return RunRestore(ctx, cfg, log, stdout)
 	})
 }
