@@ -105,6 +105,12 @@ func (e *APIError) Unanswered() bool {
 	return e.Status == 0 && !e.notSent()
 }
 
+// Silent says that OSCAR took a request and kept the connection, and did not answer in time: it is at
+// work, for all that is known.
+func (e *APIError) Silent() bool {
+	return e.Unanswered() && errors.Is(e.Err, context.DeadlineExceeded)
+}
+
 // notSent says that no byte of the request can have reached OSCAR.
 func (e *APIError) notSent() bool {
 	if errors.Is(e.Err, errNotSent) {

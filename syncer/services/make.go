@@ -68,7 +68,7 @@ func (s *Services) create(ctx context.Context, v *observation) (bool, error) {
 		switch {
 		case err == nil:
 			n.confirm(v.desired.UID)
-		case failed && (api.Unanswered() || api.Status != 0 && !api.Definite()):
+		case failed && !api.Silent() && (api.Unanswered() || api.Status != 0 && !api.Definite()):
 			n.confirmed, n.doubted = "", v.desired.UID
 		}
 		if failed && api.Unanswered() {
@@ -92,7 +92,7 @@ func (s *Services) register(ctx context.Context, v *observation) (bool, error) {
 	if err := s.fence(v); err != nil {
 		return false, err
 	}
-	s.session.Log.Warn("OSCAR did not say that it made the service, and may not have registered its webhook: it is registered again", "service", v.name)
+	s.session.Log.Warn("the POST failed or broke off, and OSCAR may not have registered the webhook of the service: it is registered again", "service", v.name)
 	s.session.FailPoints.Hit(failBeforeUpdate)
 	err = s.call(ctx, v, register, func(ctx context.Context, timeout time.Duration) error {
 		return s.deps.OSCAR.Update(ctx, v.name, body, "", timeout)

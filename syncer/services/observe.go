@@ -276,7 +276,7 @@ func (s *Services) complete(v *observation, listed time.Time, half bool) error {
 			return fmt.Errorf("service %q: %w", v.name, err)
 		}
 		s.process.writes.sawPresent(v.name)
-		v.local.proven = v.def != nil && v.def.MakesBuckets() && v.local.storage
+		v.local.proven = v.def != nil && v.def.MakesBuckets()
 		s.process.writes.change(v.name, func(n *recent) {
 			if n.doubted == v.desired.UID && definition.Registering(v.service) {
 				n.confirm(v.desired.UID)

@@ -185,7 +185,7 @@ func planRegister(s situation) decision {
 		}
 		return s.waits()
 	}
-	if wait := s.memory.workingUntil.Sub(s.now); wait > 0 {
+	if wait := s.memory.registerFrom.Sub(s.now); wait > 0 {
 		return decision{act: look, after: min(wait, pollWrite)}
 	}
 	if d, stopped := s.startFirst(); stopped {

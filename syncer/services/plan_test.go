@@ -145,7 +145,7 @@ func TestPlan(t *testing.T) {
 		// A POST that was not answered with success.
 		{"perhaps without a webhook", situation{desired: apply, fresh: true, local: mine(), memory: memory{unconfirmed: true}}, decision{act: register}},
 		{"perhaps without a webhook, not as asked", situation{desired: apply, fresh: true, local: mine(func(l *local) { l.differs = "image" }), memory: memory{unconfirmed: true}}, decision{act: register}},
-		{"perhaps without a webhook, POST at work", situation{desired: apply, fresh: true, local: mine(), memory: memory{unconfirmed: true, workingUntil: later(time.Minute)}}, decision{act: look, after: pollWrite}},
+		{"perhaps without a webhook, POST at work", situation{desired: apply, fresh: true, local: mine(), memory: memory{unconfirmed: true, registerFrom: later(time.Minute)}}, decision{act: look, after: pollWrite}},
 		{"perhaps without a webhook, paused", situation{desired: apply, fresh: true, stopped: true, local: mine(), memory: memory{unconfirmed: true}}, decision{act: rest}},
 		{"perhaps without a webhook, stopped", situation{desired: toStop, fresh: true, local: mine(runs, halted), memory: memory{unconfirmed: true}}, decision{act: start}},
 		{"its buckets show that it has a webhook", situation{desired: apply, fresh: true, local: mine(func(l *local) { l.proven = true }), memory: memory{unconfirmed: true}}, decision{act: settle}},

@@ -2,6 +2,7 @@ package services
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 // process: what must survive is in etcd, and what a new process cannot know it
 // assumes (assume).
 type recent struct {
-	// memory is what plan is told; read adds postUntil, deleteUntil and bucketsMade. With another
+	// memory is what plan is told; read adds what follows from the rest. With another
 	// revision read forgets what was tried and dropped, with another generation the repairs,
 	// and with another life (uid) its volume and what it made.
 	memory
@@ -54,6 +55,10 @@ type recent struct {
 	erased string
 }
 
+// postTakes is how long OSCAR works on a POST of whose service it shows the first part: MinIO restarts for
+// the webhook, which takes some 6 s.
+const postTakes = 15 * time.Second
+
 // recentWrites keeps the notes of all names.
 type recentWrites struct {
 	mu sync.Mutex
@@ -84,6 +89,9 @@ func (w *recentWrites) read(name string, desired *record.Desired, revision int64
 		m = n.memory
 		m.bucketsMade = len(n.made) > 0
 		m.unconfirmed = desired != nil && n.doubted == desired.UID
+		if m.unconfirmed {
+			m.registerFrom = slices.MaxFunc([]time.Time{n.postAt, n.assumedAt}, time.Time.Compare).Add(postTakes)
+		}
 		m.leavesSecret = n.bare != nil
 		if !n.postAt.IsZero() {
 			m.postUntil = n.postAt.Add(w.late)

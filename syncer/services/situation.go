@@ -35,8 +35,9 @@ type local struct {
 	hash string
 	// storage says that it names an input, output or mount.
 	storage bool
-	// proven says that its POST makes buckets, which OSCAR does after it has registered the webhook:
-	// with them it is known to have gone so far.
+	// proven says that its POST makes buckets, which OSCAR does after it has registered the webhook: with
+	// them it is known to have gone so far. One that was sent without storage needs none: the update that
+	// attaches the storage has it registered.
 	proven bool
 	// perishes names the volume that OSCAR would delete with it; empty for none.
 	perishes string
@@ -118,9 +119,10 @@ type memory struct {
 	// outcome: until then it is only why the step goes on.
 	failure *failure
 	final   bool
-	// unconfirmed says that OSCAR did not answer the POST of this life with success: it may have made the
-	// service and died before it registered its webhook.
-	unconfirmed bool
+	// unconfirmed says that OSCAR failed in the POST of this life, or broke it off: it may have made the
+	// service and died before it registered its webhook. registerFrom is when that POST is over.
+	unconfirmed  bool
+	registerFrom time.Time
 	// bucketsMade says that writes of this process made buckets of this life.
 	bucketsMade bool
 	// bucketsDropped says that no bucket of this life is left.

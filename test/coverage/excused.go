@@ -67,8 +67,6 @@ func excusedBlocks() []excuse {
 		{start, "tellPod", "nothing of the pod's own", noKube},
 		{start, "cannotStart", "return d // ", noKube},
 		{start, "cannotStart", "remove", noKube},
-		{start, "cannotStart", "m.deletes == 0", noKube},
-		{start, "cannotStart", "lastDelete", noKube},
 		{start, "cannotStart", "jobRemove", noKube},
 		{start, "cannotStart", "p.Offered", noKube},
 		{start, "cannotStart", "p.CannotRun", noKube},
