@@ -43,10 +43,21 @@ type Replica struct {
 	URL         string `json:"url,omitempty"`
 	SSLVerify   *bool  `json:"ssl_verify,omitempty"`
 	Weight      *int   `json:"weight,omitempty"`
-	// Inputs and Outputs are storage_provider:path; only Federation has them.
-	Inputs  []string `json:"inputs,omitempty"`
-	Outputs []string `json:"outputs,omitempty"`
-	Status  *Status  `json:"status,omitempty"`
+	// Inputs and Outputs are storage_provider:path, and Storage says where the providers are that they name; only
+	// Federation has them.
+	Inputs  []string  `json:"inputs,omitempty"`
+	Outputs []string  `json:"outputs,omitempty"`
+	Storage []Storage `json:"storage,omitempty"`
+	Status  *Status   `json:"status,omitempty"`
+}
+
+// Storage is where a storage provider is that a replica reads or writes.
+type Storage struct {
+	StorageProvider string `json:"storage_provider"`
+	// ClusterID is the cluster whose own MinIO it is; empty for one outside of the clusters.
+	ClusterID string `json:"cluster_id,omitempty"`
+	// Endpoint is its address; empty when it is not known.
+	Endpoint string `json:"endpoint,omitempty"`
 }
 
 // Replicas is a federation as one of its replicas sees it: the answer of

@@ -85,6 +85,15 @@ func (c *Controller) storageOf(ctx context.Context, rec *record.Federation, fed 
 			fed.Members[i].Outputs = append(fed.Members[i].Outputs, out.Provider+":"+out.Path)
 		}
 	}
+	c.state.Read(func(v *view.View) {
+		for i, m := range fed.Members {
+			at := view.MemberOf(rec.Members, m.UID)
+			if m.Status == nil || at < 0 {
+				continue
+			}
+			fed.Members[i].Storage = v.StorageOf(view.MemberRef{UID: rec.UID, Member: at, Rec: rec}, s)
+		}
+	})
 	return nil
 }
 

@@ -36,8 +36,19 @@ type Replica struct {
 	UID         string
 	Coordinator bool
 	Status      *Status
-	// Inputs and Outputs are storage_provider:path of the service.
+	// Inputs and Outputs are storage_provider:path of the service, and Storage where their providers are.
 	Inputs, Outputs []string
+	Storage         []Storage
+}
+
+// Storage is where a storage provider is.
+type Storage struct {
+	// Provider is as inputs and outputs name it.
+	Provider string
+	// ClusterID is the cluster whose own MinIO it is; empty for none.
+	ClusterID string
+	// Endpoint is empty when it is not known.
+	Endpoint string
 }
 
 // Federation is a federation with its computed phase and the status of every replica.

@@ -2,6 +2,7 @@ package view
 
 import (
 	"net/url"
+	"slices"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/topology"
@@ -62,4 +63,47 @@ func (v *View) StorageUsed(p MemberRef) record.OriginStorage {
 		}
 	}
 	return v.MinioOf(at)
+}
+
+// StorageOf says where the storage providers are that the inputs and outputs of a replica name: each once.
+func (v *View) StorageOf(p MemberRef, s *oscar.Service) []Storage {
+	var out []Storage
+	for _, io := range slices.Concat(s.Input, s.Output) {
+		if !slices.ContainsFunc(out, func(known Storage) bool { return known.Provider == io.Provider }) {
+			out = append(out, v.storageAt(p, s, io.Provider))
+		}
+	}
+	return out
+}
+
+// storageAt is where one of them is. A coordinator's OSCAR takes its own MinIO for minio.default whatever the definition
+// says; a worker's takes the one that the definition gives.
+func (v *View) storageAt(p MemberRef, s *oscar.Service, provider string) Storage {
+	out := Storage{Provider: provider}
+	given := oscar.StorageProviders{}
+	if s.StorageProviders != nil {
+		given = *s.StorageProviders
+	}
+	switch kind, id := oscar.ProviderRef(provider); kind {
+	case oscar.ProviderMinIO:
+		m := given.MinIO[id]
+		if id == oscar.ProviderDefault && (p.At().Coordinator || m.Hidden() || m.Endpoint == "") {
+			used := v.StorageUsed(p)
+			out.ClusterID, out.Endpoint = used.ClusterID, used.MinioEndpoint
+			break
+		}
+		out.Endpoint = m.Endpoint
+	case oscar.ProviderS3:
+		out.Endpoint = "https://s3.amazonaws.com"
+		if region := given.S3[id].Region; region != "" {
+			out.Endpoint = "https://s3." + region + ".amazonaws.com"
+		}
+	case oscar.ProviderOnedata:
+		out.Endpoint = given.Onedata[id].OneproviderHost
+	case oscar.ProviderWebDAV:
+		out.Endpoint = given.WebDAV[id].Hostname
+	case oscar.ProviderRucio:
+		out.Endpoint = given.Rucio[id].Host
+	}
+	return out
 }

@@ -39,6 +39,9 @@ func (f *Federation) Wire(now time.Time) v1.Federation {
 	for _, m := range f.Members {
 		r := m.wire(out.Coordinator.ClusterID)
 		r.Inputs, r.Outputs = m.Inputs, m.Outputs
+		for _, s := range m.Storage {
+			r.Storage = append(r.Storage, v1.Storage{StorageProvider: s.Provider, ClusterID: s.ClusterID, Endpoint: s.Endpoint})
+		}
 		out.Replicas = append(out.Replicas, r)
 	}
 	for _, m := range f.Leaving {

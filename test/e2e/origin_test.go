@@ -79,6 +79,12 @@ func TestJobsOfWorkersUseTheStorageOfTheOrigin(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.Eventually("the workers can use it", func() bool { return readable(w, true) })
+		for _, m := range world.Must(w.Client.Federation(t.Context(), names[0]))(t).Replicas {
+			want := []v1.Storage{{StorageProvider: "minio.default", ClusterID: a, Endpoint: w.Cluster(a).URL}}
+			if !slices.Equal(m.Storage, want) {
+				t.Errorf("the storage of %s is told as %+v, want %+v", m.ClusterID, m.Storage, want)
+			}
+		}
 		states := func(state string, clusters ...string) {
 			t.Helper()
 			for _, id := range clusters {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -145,10 +146,10 @@ func data(f *v1.Federation) *output.Table {
 	t := &output.Table{}
 	for _, r := range f.Replicas {
 		for _, in := range r.Inputs {
-			t.Row(address(r), "input", in)
+			t.Row(address(r), "input", in, placeOf(r, in))
 		}
 		for _, out := range r.Outputs {
-			t.Row(address(r), "output", out)
+			t.Row(address(r), "output", out, placeOf(r, out))
 		}
 		if st := r.Status; st != nil && st.Inputs != nil {
 			can := "can be used"
@@ -159,6 +160,20 @@ func data(f *v1.Federation) *output.Table {
 		}
 	}
 	return t
+}
+
+// placeOf says where an input or output of a replica is; empty when the control plane does not say.
+func placeOf(r v1.Replica, path string) string {
+	i := slices.IndexFunc(r.Storage, func(s v1.Storage) bool { return strings.HasPrefix(path, s.StorageProvider+":") })
+	switch {
+	case i < 0:
+		return ""
+	case r.Storage[i].ClusterID == "":
+		return cmp.Or(r.Storage[i].Endpoint, "not known where")
+	case r.Storage[i].Endpoint == "":
+		return "MinIO of " + r.Storage[i].ClusterID
+	}
+	return "MinIO of " + r.Storage[i].ClusterID + ", " + r.Storage[i].Endpoint
 }
 
 // advice has a line for each replica that needs a person to act.
