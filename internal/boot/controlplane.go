@@ -67,6 +67,9 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 	}
 	defer listener.Close() // it is closed already when it has served
 	registry := newRegistry()
+	if err := measureCertificate(registry, certificate); err != nil {
+		return err
+	}
 	conf.Registry, conf.RecentLog = registry, recent
 	if conf.Tracer, err = cfg.Tracing.open(ctx, cfg.TraceShare, "oscar-controlplane", "", log); err != nil {
 		return err

@@ -73,6 +73,9 @@ func RunGateway(ctx context.Context, cfg Gateway, log *slog.Logger, out io.Write
 		return fmt.Errorf("the gateway: %w", err)
 	}
 	registry := newRegistry()
+	if err := measureCertificate(registry, certificate); err != nil {
+		return err
+	}
 	leased, refused, err := countRequests(registry)
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/oscarfed/oscarfed/api/server"
+	"github.com/oscarfed/oscarfed/internal/pki"
 )
 
 func newRegistry() *prometheus.Registry {
@@ -33,6 +34,29 @@ func serveMetrics(ctx context.Context, address string, handler http.Handler, log
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", handler)
 	return server.Serve(ctx, server.ServeConfig{Listen: l, Handler: mux, Logger: log, Drain: time.Second})
+}
+
+// measureCertificate registers when the certificate of a server ends. Nothing is told of plain HTTP.
+func measureCertificate(registry prometheus.Registerer, certificate *pki.Files) error {
+	if certificate == nil {
+		return nil
+	}
+	end := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "oscarfed_server_certificate_end_seconds", Help: "When the certificate ends that this process serves with, of the API or the gateway, in Unix time.",
+	}, func() float64 {
+		_, ends := certificate.Times()
+		return float64(ends.Unix())
+	})
+	life := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "oscarfed_server_certificate_life_seconds", Help: "How long that certificate is valid, from when it begins.",
+	}, func() float64 {
+		begins, ends := certificate.Times()
+		return ends.Sub(begins).Seconds()
+	})
+	if err := errors.Join(registry.Register(end), registry.Register(life)); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	return nil
 }
 
 // measure registers what each daemon tells of itself: what time it believes it is, and, with the

@@ -54,6 +54,12 @@ func (f *Files) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return f.present.Load().cert, nil
 }
 
+// Times are when the certificate in use begins and ends.
+func (f *Files) Times() (begins, ends time.Time) {
+	leaf := f.present.Load().cert.Leaf
+	return leaf.NotBefore, leaf.NotAfter
+}
+
 // Watch looks at the files once in an interval until ctx ends. A pair that cannot be
 // used, such as one of which a half is new, is not taken over: the present one goes on.
 func (f *Files) Watch(ctx context.Context, interval time.Duration) {

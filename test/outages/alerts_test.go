@@ -34,7 +34,7 @@ const (
 )
 
 // absolute are metrics that tell a time. In a test of rules time begins at 0.
-var absolute = []string{"oscarfed_clock_seconds", "oscarfed_syncer_certificate_end_seconds"}
+var absolute = []string{"oscarfed_clock_seconds", "oscarfed_syncer_certificate_end_seconds", "oscarfed_server_certificate_end_seconds"}
 
 // scrapes are what a Prometheus would have, from all targets.
 type scrapes struct {
