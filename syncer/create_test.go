@@ -260,7 +260,12 @@ func TestAMemberWhoseOSCARDiedBeforeTheWebhookHasOne(t *testing.T) {
 					r.fault(oscarsim.OpCreate, tc.fault, 1)
 				}
 				r.want(p, record.IntentApply)
+				began := time.Now()
 				r.await(p, record.PhaseReady)
+				// It is left to the POST, which may still be at work, for so long.
+				if waited := time.Since(began); slices.Contains(tc.calls, "update") && waited < 15*time.Second {
+					t.Errorf("ready after %s", waited)
+				}
 				r.resynced()
 				r.inPlace(p)
 				if v, _ := r.sim.Service(p.name); !v.Registered || v.Webhook != p.token {

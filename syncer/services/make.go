@@ -69,7 +69,8 @@ func (s *Services) create(ctx context.Context, v *observation) (bool, error) {
 		case err == nil:
 			n.confirm(v.desired.UID)
 		case failed && !api.Silent() && (api.Unanswered() || api.Status != 0 && !api.Definite()):
-			n.confirmed, n.doubted = "", v.desired.UID
+			n.confirmed = ""
+			n.doubt(v.desired.UID, sent)
 		}
 		if failed && api.Unanswered() {
 			n.workingUntil = n.written.Add(s.timeout(v) / 2)

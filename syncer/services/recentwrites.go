@@ -2,7 +2,6 @@ package services
 
 import (
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -89,9 +88,6 @@ func (w *recentWrites) read(name string, desired *record.Desired, revision int64
 		m = n.memory
 		m.bucketsMade = len(n.made) > 0
 		m.unconfirmed = desired != nil && n.doubted == desired.UID
-		if m.unconfirmed {
-			m.registerFrom = slices.MaxFunc([]time.Time{n.postAt, n.assumedAt}, time.Time.Compare).Add(postTakes)
-		}
 		m.leavesSecret = n.bare != nil
 		if !n.postAt.IsZero() {
 			m.postUntil = n.postAt.Add(w.late)
@@ -164,13 +160,9 @@ func (w *recentWrites) assume(name string, since time.Time) {
 	w.change(name, func(n *recent) { n.assumedAt, n.workingUntil, n.posted = since, since.Add(w.working), false })
 }
 
-// doubt notes that an earlier process may have sent the POST of a life, and got no answer.
-func (w *recentWrites) doubt(name, uid string) {
-	w.change(name, func(n *recent) {
-		if n.confirmed != uid {
-			n.doubted = uid
-		}
-	})
+// doubt notes that a POST of a life, which was sent at a time, failed or broke off.
+func (n *recent) doubt(uid string, sent time.Time) {
+	n.doubted, n.registerFrom = uid, sent.Add(postTakes)
 }
 
 // confirm notes that OSCAR has registered the webhook of a life.
@@ -255,7 +247,11 @@ func (p *Process) AssumeForPredecessors(now *session.Session, view *store.Mirror
 			p.writes.assume(name, now.Started)
 			// After a restore the service may have been in use for long.
 			if d.Intent == record.IntentApply && registered != nil && d.Epoch == registered.Word() && (o == nil || o.Applied() == 0) {
-				p.writes.doubt(name, d.UID)
+				p.writes.change(name, func(n *recent) {
+					if n.confirmed != d.UID {
+						n.doubt(d.UID, now.Started)
+					}
+				})
 			}
 		}
 	}
