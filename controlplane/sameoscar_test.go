@@ -152,7 +152,7 @@ func TestAnOrphanOfAnotherRegistrationIsNotDeleted(t *testing.T) {
 				return err == nil && len(c.Orphans) == 1 &&
 					c.Orphans[0] == v1.Orphan{ServiceName: o.ServiceName, UID: o.UID, Generation: o.Generation}
 			})
-			for _, keep := range []string{recovery.KeepStore, recovery.KeepCluster} {
+			for _, keep := range []string{v1.KeepStore, v1.KeepCluster} {
 				_, err := w.Recovery.Resolve(t.Context(), admin, recovery.ResolveRequest{ClusterID: "c", ServiceName: o.ServiceName, Keep: keep})
 				if codeOf(t, err) != fault.CodeFailedPrecondition {
 					t.Errorf("%s: keep %s: %v", what, keep, err)

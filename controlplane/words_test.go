@@ -8,8 +8,16 @@ import (
 	"strings"
 	"testing"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/store/record"
 )
+
+// What a syncer holds is told under its own word.
+func TestTheAPINamesWhatIsHeldAsRecordsDo(t *testing.T) {
+	if record.HeldAhead != v1.DifferenceAhead || record.HeldMissing != v1.DifferenceMissing {
+		t.Errorf("records have %q and %q, the API %q and %q", record.HeldAhead, record.HeldMissing, v1.DifferenceAhead, v1.DifferenceMissing)
+	}
+}
 
 // The API has a name for each phase and each state of a cluster that records have.
 func TestTheAPINamesThePhasesOfRecords(t *testing.T) {

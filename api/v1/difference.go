@@ -20,9 +20,23 @@ type Comparison struct {
 	LastSeen  *Time  `json:"last_seen"`
 }
 
+// Kinds of differences: a service of a newer generation than the store has, one that stood and is gone, and one
+// with our marks that the store does not know.
+const (
+	DifferenceAhead   = "ahead"
+	DifferenceMissing = "missing"
+	DifferenceOrphan  = "orphan"
+)
+
+// The sides of a difference that a person may keep.
+const (
+	KeepCluster = "cluster"
+	KeepStore   = "store"
+)
+
 // Difference is one service that is held.
 type Difference struct {
-	// Kind is ahead, missing or orphan.
+	// Kind is DifferenceAhead, DifferenceMissing or DifferenceOrphan.
 	Kind        string `json:"kind"`
 	ClusterID   string `json:"cluster_id"`
 	ServiceName string `json:"service_name"`
@@ -47,6 +61,6 @@ type Difference struct {
 type Resolve struct {
 	ClusterID   string `json:"cluster_id"`
 	ServiceName string `json:"service_name"`
-	// Keep is cluster or store.
+	// Keep is KeepCluster or KeepStore.
 	Keep string `json:"keep"`
 }

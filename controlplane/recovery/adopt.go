@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
@@ -103,8 +104,8 @@ func (c *Controller) takeOver(ctx context.Context, a answered) error {
 		return &fault.Error{Code: fault.CodeInvalid, Message: "what the cluster has cannot be read", Violations: violations}
 	}
 	asUsers(s)
-	req := ResolveRequest{ClusterID: a.cluster, ServiceName: a.service, Keep: KeepCluster, RequestID: a.ask.Rec.RequestID}
-	if d.Kind == DifferenceOrphan {
+	req := ResolveRequest{ClusterID: a.cluster, ServiceName: a.service, Keep: v1.KeepCluster, RequestID: a.ask.Rec.RequestID}
+	if d.Kind == v1.DifferenceOrphan {
 		return c.restoreFederation(ctx, req, d, s)
 	}
 	// The same generation, or an older one, that is held at another member is decided about with it. A newer one is not.

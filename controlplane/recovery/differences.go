@@ -14,20 +14,6 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// Kinds of differences: those of record.HeldKind, and a service with our marks that
-// no desired record speaks of.
-const (
-	DifferenceAhead   = string(record.HeldAhead)
-	DifferenceMissing = string(record.HeldMissing)
-	DifferenceOrphan  = "orphan"
-)
-
-// The sides of a difference that a person may keep.
-const (
-	KeepCluster = "cluster"
-	KeepStore   = "store"
-)
-
 // difference is one service that is held, with what a decision about it needs.
 type difference struct {
 	v1.Difference
@@ -172,7 +158,7 @@ func differenceOf(f *record.Federation, r view.ReplicaState, h record.Held) diff
 func orphan(v *view.View, cluster string, o record.Orphan) difference {
 	d := difference{
 		Difference: v1.Difference{
-			Kind: DifferenceOrphan, ClusterID: cluster, ServiceName: o.ServiceName, UID: o.UID, ClusterGeneration: o.Generation,
+			Kind: v1.DifferenceOrphan, ClusterID: cluster, ServiceName: o.ServiceName, UID: o.UID, ClusterGeneration: o.Generation,
 			Message:   "a service with our marks that the store knows nothing of; it is not changed",
 			KeepStore: "it is deleted; its buckets stay",
 		},

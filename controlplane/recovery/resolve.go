@@ -21,7 +21,7 @@ import (
 // ResolveRequest says which side of one difference to keep.
 type ResolveRequest struct {
 	ClusterID, ServiceName string
-	// Keep is KeepCluster or KeepStore.
+	// Keep is v1.KeepCluster or v1.KeepStore.
 	Keep      string
 	RequestID string
 	// Wait is how long to wait until it is carried out.
@@ -44,7 +44,7 @@ func (c *Controller) Resolve(ctx context.Context, caller identity.Caller, req Re
 	}
 	take := c.keepStore
 	does := d.KeepStore
-	if req.Keep == KeepCluster {
+	if req.Keep == v1.KeepCluster {
 		take, does = c.keepCluster, d.KeepCluster
 	}
 	if does == "" {
@@ -60,7 +60,7 @@ func (c *Controller) Resolve(ctx context.Context, caller identity.Caller, req Re
 
 // difference finds what a request is about.
 func (c *Controller) difference(caller identity.Caller, req ResolveRequest) (*difference, error) {
-	if req.Keep != KeepCluster && req.Keep != KeepStore {
+	if req.Keep != v1.KeepCluster && req.Keep != v1.KeepStore {
 		return nil, fault.Invalid(oscar.Violation{
 			Path: "keep", Rule: oscar.RuleOneOf, Value: req.Keep, Message: "keep is cluster or store"})
 	}
@@ -76,7 +76,7 @@ func (c *Controller) difference(caller identity.Caller, req ResolveRequest) (*di
 	if found == nil {
 		return nil, fault.NotFound(fmt.Sprintf("%s/%s does not differ from the store, as far as its cluster has compared", req.ClusterID, req.ServiceName))
 	}
-	if found.Kind == DifferenceOrphan && !caller.Administrator {
+	if found.Kind == v1.DifferenceOrphan && !caller.Administrator {
 		return nil, fault.AdminOnly("resolve orphans")
 	}
 	return found, nil
@@ -85,25 +85,25 @@ func (c *Controller) difference(caller identity.Caller, req ResolveRequest) (*di
 func (c *Controller) keepStore(ctx context.Context, caller identity.Caller, req ResolveRequest, d *difference) error {
 	accept := &record.Branch{Epoch: d.epoch, Generation: d.ClusterGeneration}
 	switch {
-	case d.Kind == DifferenceOrphan:
+	case d.Kind == v1.DifferenceOrphan:
 		return c.deleteOrphan(ctx, req, d)
 	case d.tombstone:
 		return c.amendTombstone(ctx, req, d, accept)
-	case d.Kind == DifferenceMissing:
+	case d.Kind == v1.DifferenceMissing:
 		accept = nil
 	}
-	return c.rewrite(ctx, caller, req, d, &federations.Resolution{UID: d.UID, Accept: accept, Again: d.Kind == DifferenceMissing},
+	return c.rewrite(ctx, caller, req, d, &federations.Resolution{UID: d.UID, Accept: accept, Again: d.Kind == v1.DifferenceMissing},
 		func(old *oscar.Service) (*oscar.Service, error) { return old, nil })
 }
 
 func (c *Controller) keepCluster(ctx context.Context, caller identity.Caller, req ResolveRequest, d *difference) error {
 	switch {
-	case d.Kind == DifferenceAhead, d.Kind == DifferenceOrphan && d.Federation == "":
+	case d.Kind == v1.DifferenceAhead, d.Kind == v1.DifferenceOrphan && d.Federation == "":
 		return c.ask(ctx, req, d)
-	case d.Kind == DifferenceMissing && d.origin:
+	case d.Kind == v1.DifferenceMissing && d.origin:
 		_, err := c.federations.DeleteService(ctx, caller, d.ServiceName, federations.DeleteOptions{ClusterID: d.ClusterID, RequestID: req.RequestID, Wait: req.Wait})
 		return err
-	case d.Kind == DifferenceMissing:
+	case d.Kind == v1.DifferenceMissing:
 		remove := federations.ReplicasRequest{Remove: []oscar.Member{{Type: oscar.MemberOSCAR, ClusterID: d.ClusterID, ServiceName: d.ServiceName}}}
 		return c.rewrite(ctx, caller, req, d, &federations.Resolution{UID: d.UID}, membersBy(remove))
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/recovery"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
@@ -125,7 +126,7 @@ func (p *proof) whole() {
 					// What was gone when the store was restored is made again when a person says so.
 					asked = time.Now()
 					_, _ = p.pick(0).Recovery.Resolve(p.t.Context(), admin, recovery.ResolveRequest{
-						ClusterID: p.ids[k], ServiceName: replica(i, k), Keep: recovery.KeepStore,
+						ClusterID: p.ids[k], ServiceName: replica(i, k), Keep: v1.KeepStore,
 					})
 				}
 				return there

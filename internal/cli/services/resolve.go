@@ -42,7 +42,7 @@ func Resolve(a *command.App) *cobra.Command {
 		},
 	}
 	f := command.FlagsOf(cmd)
-	f.Choice(&c.Keep, "keep", "", "Whose side to take: cluster or store.", "cluster", "store")
+	f.Choice(&c.Keep, "keep", "", "Whose side to take: cluster or store.", v1.KeepCluster, v1.KeepStore)
 	f.BoolVarP(&c.All, "all", "", false, "All differences for which that side can be taken.")
 	f.Text(&c.Kind, "kind", "", "", "KIND", "With --all: only those of this kind (ahead, missing, orphan).")
 	f.Required("keep")
@@ -54,7 +54,7 @@ func (c *resolveCmd) Run(ctx context.Context, a *command.App) error {
 	if c.All == (c.Place != "") {
 		return exit.Usagef("name one CLUSTER/SERVICE, or give --all")
 	}
-	if c.Kind != "" && (!c.All || !slices.Contains([]string{"ahead", "missing", "orphan"}, c.Kind)) {
+	if c.Kind != "" && (!c.All || !slices.Contains([]string{v1.DifferenceAhead, v1.DifferenceMissing, v1.DifferenceOrphan}, c.Kind)) {
 		return exit.Usagef("--kind goes with --all, and is ahead, missing or orphan")
 	}
 	api, err := a.Dial()
@@ -112,7 +112,7 @@ func (c *resolveCmd) tellOthers(ctx context.Context, a *command.App, api *client
 	}
 	told := false
 	for _, o := range list.Differences {
-		covered := c.Keep == "cluster" && d.Kind == "ahead" && o.Kind == "ahead" && o.ClusterGeneration <= d.ClusterGeneration
+		covered := c.Keep == v1.KeepCluster && d.Kind == v1.DifferenceAhead && o.Kind == v1.DifferenceAhead && o.ClusterGeneration <= d.ClusterGeneration
 		if o.Federation != d.Federation || o.UID == d.UID || covered {
 			continue
 		}
@@ -133,7 +133,7 @@ func (c *resolveCmd) matching(ctx context.Context, api *client.Client) ([]string
 	var out []string
 	for _, d := range list.Differences {
 		does := d.KeepStore
-		if c.Keep == "cluster" {
+		if c.Keep == v1.KeepCluster {
 			does = d.KeepCluster
 		}
 		if does != "" && (c.Kind == "" || c.Kind == d.Kind) {
@@ -226,9 +226,9 @@ func differenceTable(list []v1.Difference, kept string) *output.Table {
 	for _, d := range list {
 		place := d.ClusterID + "/" + d.ServiceName
 		switch kept {
-		case "store":
+		case v1.KeepStore:
 			t.Row(place, d.Kind, kept, d.KeepStore)
-		case "cluster":
+		case v1.KeepCluster:
 			t.Row(place, d.Kind, kept, d.KeepCluster)
 		default:
 			t.Row(place, d.Kind, generation(d.StoreGeneration), generation(d.ClusterGeneration), d.KeepStore, d.KeepCluster)
