@@ -36,7 +36,7 @@ func (r *rig) shareParts(p *replica, key seal.Key) (text string, write func()) {
 		spec.Parts = append(spec.Parts, part.Name)
 	}
 	own := fmt.Appendf(nil, `{"key":%q,"changes":{"token":%q}}`, key.Secret(), p.token)
-	spec.Sealed, err = seal.Seal(seal.Header{Purpose: parts.PurposeSpec, Cluster: clusterID, UID: p.uid, Generation: p.generation}, own, r.identity.Recipient())
+	spec.Sealed, err = seal.Seal(seal.Header{Purpose: seal.PurposeSpecChanges, Cluster: clusterID, UID: p.uid, Generation: p.generation}, own, r.identity.Recipient())
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -207,7 +207,7 @@ func (r *Renderer) fill(spec *record.Spec, i int, mark topology.Mark, what Rende
 	if err != nil {
 		return err
 	}
-	h.Purpose = parts.PurposeSpec
+	h.Purpose = seal.PurposeSpecChanges
 	spec.Parts, spec.Changes = r.shared.names(), changes
 	spec.Sealed, err = r.seal(h, r.shared.key, secrets, to...)
 	return err

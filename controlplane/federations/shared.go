@@ -225,7 +225,7 @@ func (r *Renderer) secrets(patch []byte) (record.Secrets, error) {
 		out.Sealed, err = r.cp.sealer.Seal(h, patch, r.cp.sealer.Own())
 		return out, err
 	}
-	h.Purpose = parts.PurposeDefinition
+	h.Purpose = seal.PurposeDefinitionChanges
 	out.Sealed, err = r.seal(h, key, changes, r.cp.sealer.Own())
 	return out, err
 }
@@ -263,7 +263,7 @@ func (c *Controller) openSecrets(ctx context.Context, f *record.Federation, seal
 	if len(sealed.Parts) == 0 {
 		return c.identity.Open(sealed.Sealed, h, c.cfg.Now())
 	}
-	h.Purpose = parts.PurposeDefinition
+	h.Purpose = seal.PurposeDefinitionChanges
 	payload, err := c.identity.Open(sealed.Sealed, h, c.cfg.Now())
 	if err != nil {
 		return nil, err
@@ -289,7 +289,7 @@ func (c *Controller) OpenSpec(ctx context.Context, cluster string, d *record.Des
 		patch, err = c.identity.Open(spec.Sealed, h, c.cfg.Now())
 		return spec.Service, patch, err
 	}
-	h.Purpose = parts.PurposeSpec
+	h.Purpose = seal.PurposeSpecChanges
 	payload, err := c.identity.Open(spec.Sealed, h, c.cfg.Now())
 	if err != nil {
 		return nil, nil, err

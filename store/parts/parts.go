@@ -15,16 +15,6 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 )
 
-// Purposes of the envelopes that belong to parts.
-const (
-	// purposePart is that of a part itself; its uid is the part's name. One of several says which
-	// of how many it is (headerOf).
-	purposePart = "part"
-	// PurposeSpec and PurposeDefinition are those of a spec's and of a generation's SealedChanges.
-	PurposeSpec       = "spec changes"
-	PurposeDefinition = "submitted changes"
-)
-
 const (
 	// maxParts bounds how many parts a record may name, and maxBytes what they are together.
 	maxParts = 16
@@ -132,9 +122,9 @@ func (s *Set) Open(key string, now time.Time) ([]byte, error) {
 // headerOf is that of the envelope of one of so many parts with secrets: none can be left out, and
 // none can stand in the place of another.
 func headerOf(name string, i, of int) seal.Header {
-	h := seal.Header{Purpose: purposePart, UID: name}
+	h := seal.Header{Purpose: seal.PurposePart, UID: name}
 	if of > 1 {
-		h.Purpose = fmt.Sprintf("%s %d of %d", purposePart, i+1, of)
+		h.Purpose = fmt.Sprintf("%s %d of %d", seal.PurposePart, i+1, of)
 	}
 	return h
 }

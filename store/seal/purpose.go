@@ -1,12 +1,17 @@
 package seal
 
-// Purposes of envelopes. One that is sealed for a purpose opens for no other. Those of the parts of a definition are in
-// package parts.
+// Purposes of envelopes. One that is sealed for a purpose opens for no other.
 const (
 	// PurposeSpec is that of a spec: a merge patch with the service token and the secrets.
 	PurposeSpec = "spec"
 	// PurposeDefinition is that of the secrets of a generation.
 	PurposeDefinition = "submitted"
+	// PurposePart is that of a part of a definition, whose name is the uid; one of several says which of how
+	// many it is. PurposeSpecChanges and PurposeDefinitionChanges are those of what a spec and a generation
+	// have besides their parts.
+	PurposePart              = "part"
+	PurposeSpecChanges       = "spec changes"
+	PurposeDefinitionChanges = "submitted changes"
 	// PurposeEvent is that of a job's event.
 	PurposeEvent = "job_event"
 	// PurposeAccessToken is that of an access token that came with its owner's request, and

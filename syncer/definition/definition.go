@@ -56,7 +56,7 @@ func join(id *seal.Identity, cluster string, d *record.Desired, spec *record.Spe
 		}
 		return spec.Service, secrets, err
 	}
-	h.Purpose = parts.PurposeSpec
+	h.Purpose = seal.PurposeSpecChanges
 	payload, err := id.Open(spec.Sealed, h, now)
 	if err != nil {
 		return nil, nil, err

@@ -264,7 +264,7 @@ func partsOf(t *testing.T, id *seal.Identity, key seal.Key, own string) (*record
 	if payload == "" {
 		payload = `{"key":"` + key.Secret() + `","changes":{"token":"secret-token"}}`
 	}
-	spec.Sealed, err = seal.Seal(seal.Header{Purpose: parts.PurposeSpec, Cluster: "c", UID: uid, Generation: 2}, []byte(payload), id.Recipient())
+	spec.Sealed, err = seal.Seal(seal.Header{Purpose: seal.PurposeSpecChanges, Cluster: "c", UID: uid, Generation: 2}, []byte(payload), id.Recipient())
 	if err != nil {
 		t.Fatal(err)
 	}
