@@ -139,27 +139,37 @@ func (d *Definition) emptySecrets(fields map[string]json.RawMessage, shown json.
 	return nil
 }
 
+// edited is a definition as JSON after a change to its fields.
+func edited(raw json.RawMessage, edit func(fields map[string]json.RawMessage) error) ([]byte, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return nil, fmt.Errorf("service: %w", err)
+	}
+	if err := edit(fields); err != nil {
+		return nil, err
+	}
+	return json.Marshal(fields)
+}
+
 // DetachedBody is the service as OSCAR showed it, without storage. It sends no
 // secrets: OSCAR shows them empty, and would store what it is sent. It names no
 // members, lest OSCAR speak to them, and gives up user isolation, since OSCAR's
 // DELETE deletes the users' own buckets of a service that has it.
-func DetachedBody(shown json.RawMessage) ([]byte, error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(shown, &fields); err != nil {
-		return nil, fmt.Errorf("service: %w", err)
-	}
+func DetachedBody(shown json.RawMessage) ([]byte, error) { return edited(shown, detach) }
+
+func detach(fields map[string]json.RawMessage) error {
 	clearStorage(fields)
 	for _, key := range []string{"namespace", "clusters", "deployment", "volume_status"} {
 		delete(fields, key)
 	}
 	fields["isolation_level"] = mustJSON("")
 	if err := withoutSecrets(fields); err != nil {
-		return nil, err
+		return err
 	}
 	if raw, ok := fields["federation"]; ok {
 		var federation map[string]json.RawMessage
 		if err := json.Unmarshal(raw, &federation); err != nil {
-			return nil, fmt.Errorf("federation: %w", err)
+			return fmt.Errorf("federation: %w", err)
 		}
 		if federation != nil {
 			federation["members"] = json.RawMessage(`[]`)
@@ -167,7 +177,7 @@ func DetachedBody(shown json.RawMessage) ([]byte, error) {
 		}
 	}
 	keepOwner(fields)
-	return json.Marshal(fields)
+	return nil
 }
 
 // unmakeable is the bucket of RegisteringBody. MinIO lets nobody make one of such a name.
@@ -177,17 +187,12 @@ const unmakeable = "_oscarfed"
 // on all the same, and registers the webhook of the service before it stores the definition: it does so for each
 // bucket that the definition did not name before, and for no other.
 func RegisteringBody(shown json.RawMessage) ([]byte, error) {
-	body, err := DetachedBody(shown)
-	if err != nil {
-		return nil, err
-	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(body, &fields); err != nil {
-		return nil, fmt.Errorf("service: %w", err)
-	}
-	fields[fieldOutput] = mustJSON([]map[string]string{{"storage_provider": "minio.default", "path": unmakeable + "/webhook"}})
-	fields["visibility"] = mustJSON("private") // lest OSCAR make a group for it
-	return json.Marshal(fields)
+	return edited(shown, func(fields map[string]json.RawMessage) error {
+		fields["visibility"] = mustJSON("private") // lest OSCAR make a group for it
+		err := detach(fields)
+		fields[fieldOutput] = mustJSON([]map[string]string{{"storage_provider": "minio.default", "path": unmakeable + "/webhook"}})
+		return err
+	})
 }
 
 // Registering says whether a service, as OSCAR shows it, is what RegisteringBody made of it.
@@ -231,27 +236,22 @@ func Marked(service *manager.Service) bool {
 // secrets: OSCAR shows them empty, would store what it is sent, and keeps them when
 // it is sent none.
 func ReleasedBody(shown json.RawMessage) ([]byte, error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(shown, &fields); err != nil {
-		return nil, fmt.Errorf("service: %w", err)
-	}
-	for _, key := range []string{"federation", "clusters", "namespace", "deployment", "volume_status"} {
-		delete(fields, key)
-	}
-	if raw, ok := fields["annotations"]; ok {
-		var annotations map[string]string
-		if err := json.Unmarshal(raw, &annotations); err != nil {
-			return nil, fmt.Errorf("annotations: %w", err)
+	return edited(shown, func(fields map[string]json.RawMessage) error {
+		for _, key := range []string{"federation", "clusters", "namespace", "deployment", "volume_status"} {
+			delete(fields, key)
 		}
-		maps.DeleteFunc(annotations, func(key, _ string) bool { return isMark(key) })
-		fields["annotations"] = mustJSON(annotations)
-	}
-	if err := withoutSecrets(fields); err != nil {
-		return nil, err
-	}
-	keepOwner(fields)
-	keepIsolation(fields)
-	return json.Marshal(fields)
+		if raw, ok := fields["annotations"]; ok {
+			var annotations map[string]string
+			if err := json.Unmarshal(raw, &annotations); err != nil {
+				return fmt.Errorf("annotations: %w", err)
+			}
+			maps.DeleteFunc(annotations, func(key, _ string) bool { return isMark(key) })
+			fields["annotations"] = mustJSON(annotations)
+		}
+		keepOwner(fields)
+		keepIsolation(fields)
+		return withoutSecrets(fields)
+	})
 }
 
 // withoutSecrets takes the secrets out of a definition that OSCAR showed.
@@ -279,25 +279,14 @@ func keepOwner(fields map[string]json.RawMessage) {
 }
 
 // WithoutSecrets is a body without secrets.
-func WithoutSecrets(body []byte) ([]byte, error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(body, &fields); err != nil {
-		return nil, fmt.Errorf("service: %w", err)
-	}
-	if err := withoutSecrets(fields); err != nil {
-		return nil, err
-	}
-	return json.Marshal(fields)
-}
+func WithoutSecrets(body []byte) ([]byte, error) { return edited(body, withoutSecrets) }
 
 // WithImage is a body with another image.
 func WithImage(body []byte, image string) ([]byte, error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(body, &fields); err != nil {
-		return nil, fmt.Errorf("service: %w", err)
-	}
-	fields["image"] = mustJSON(image)
-	return json.Marshal(fields)
+	return edited(body, func(fields map[string]json.RawMessage) error {
+		fields["image"] = mustJSON(image)
+		return nil
+	})
 }
 
 // BareBody is a body of the definition's life with no more than OSCAR needs to make it, and we to know it.
