@@ -100,12 +100,16 @@ func TestAnOSCARThatDiesBetweenASecretAndItsService(t *testing.T) {
 			r.nothingLeft(p)
 		})
 	})
+	inPlace := func(t *testing.T) (*rig, *replica) {
+		r, p := begin(t)
+		r.want(p, record.IntentApply)
+		r.await(p, record.PhaseReady)
+		r.fault(oscarsim.OpDelete, oscarsim.FaultCrashSecret, 1)
+		return r, p
+	}
 	t.Run("in a DELETE", func(t *testing.T) {
 		await.InVirtualTime(t, func(t *testing.T) {
-			r, p := begin(t)
-			r.want(p, record.IntentApply)
-			r.await(p, record.PhaseReady)
-			r.fault(oscarsim.OpDelete, oscarsim.FaultCrashSecret, 1)
+			r, p := inPlace(t)
 			r.want(p, record.IntentDelete)
 			r.await(p, record.PhaseDeleted)
 			r.nothingLeft(p)
@@ -113,10 +117,7 @@ func TestAnOSCARThatDiesBetweenASecretAndItsService(t *testing.T) {
 	})
 	t.Run("in somebody's DELETE", func(t *testing.T) {
 		await.InVirtualTime(t, func(t *testing.T) {
-			r, p := begin(t)
-			r.want(p, record.IntentApply)
-			r.await(p, record.PhaseReady)
-			r.fault(oscarsim.OpDelete, oscarsim.FaultCrashSecret, 1)
+			r, p := inPlace(t)
 			if status, err := r.tryAsk(http.MethodDelete, "/system/services/"+p.name, ""); err == nil {
 				t.Errorf("answered %d", status)
 			}

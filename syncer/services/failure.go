@@ -25,7 +25,7 @@ func (s *Services) noteFailure(v *observation, step act, reason record.Reason, e
 	if !ok {
 		return err
 	}
-	if api.Unanswered() && step == create {
+	if api.Unanswered() && (step == create || step == sweep) {
 		return nil
 	}
 	f := failure{reason: reason, status: api.Status, message: manager.Scrub(api.Body, v.secrets()...)}

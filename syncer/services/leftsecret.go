@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/definition"
@@ -96,22 +95,7 @@ func (s *Services) sweep(ctx context.Context, v *observation) (bool, error) {
 	if err := s.fence(v); err != nil {
 		return false, err
 	}
-	sent := s.session.Now()
-	s.process.writes.change(v.name, func(n *recent) { n.postAt, n.workingUntil = sent, sent.Add(s.timeout(v)) })
-	err = s.call(ctx, v, sweep, func(ctx context.Context, timeout time.Duration) error {
-		return s.deps.OSCAR.Create(ctx, v.name, body, v.as.Value, timeout)
-	})
-	unanswered := false
-	s.process.writes.change(v.name, func(n *recent) {
-		if api, ok := errors.AsType[*manager.APIError](err); ok && api.Unanswered() {
-			unanswered = true
-			return
-		}
-		n.postAt, n.workingUntil = time.Time{}, time.Time{}
-	})
-	if unanswered {
-		return false, nil
-	}
+	err = s.post(ctx, v, sweep, body)
 	return err == nil, s.noteFailure(v, sweep, record.ReasonDeleteFailed, err)
 }
 

@@ -54,15 +54,20 @@ func (s *Services) create(ctx context.Context, v *observation) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	s.process.writes.change(v.name, func(n *recent) { n.made = definition.Union(n.made, makes) })
+	err = s.post(ctx, v, create, body)
+	answered(err)
+	return err == nil, s.noteFailure(v, create, record.ReasonCreateFailed, err)
+}
+
+// post sends a POST, and notes what is to be expected of it.
+func (s *Services) post(ctx context.Context, v *observation, step act, body []byte) error {
 	s.session.FailPoints.Hit(failBeforeCreate)
 	sent := s.session.Now()
-	s.process.writes.change(v.name, func(n *recent) {
-		n.postAt, n.workingUntil, n.made = sent, sent.Add(s.timeout(v)), definition.Union(n.made, makes)
-	})
-	err = s.call(ctx, v, create, func(ctx context.Context, timeout time.Duration) error {
+	s.process.writes.change(v.name, func(n *recent) { n.postAt, n.workingUntil = sent, sent.Add(s.timeout(v)) })
+	err := s.call(ctx, v, step, func(ctx context.Context, timeout time.Duration) error {
 		return s.deps.OSCAR.Create(ctx, v.name, body, v.as.Value, timeout)
 	})
-	answered(err)
 	s.process.writes.change(v.name, func(n *recent) {
 		api, failed := errors.AsType[*manager.APIError](err)
 		switch {
@@ -80,7 +85,7 @@ func (s *Services) create(ctx context.Context, v *observation) (bool, error) {
 		n.posted = n.posted || err == nil
 	})
 	s.session.FailPoints.Hit(failAfterCreate)
-	return err == nil, s.noteFailure(v, create, record.ReasonCreateFailed, err)
+	return err
 }
 
 // register sends a PUT that has OSCAR register the webhook of the service, which it does for a bucket that the

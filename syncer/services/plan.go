@@ -20,7 +20,7 @@ import (
 //	  │                             ▲                            │
 //	  │ vanished (drifted)          │ read-back changed (drifted)│
 //	  └─────────────────────────────┴────────────────────────────┘
-//	unanswered, and made all the same ──► register ──► update ──► read
+//	POST failed or broke off, and made all the same ──► register ──► update ──► read
 //	             │
 //	             ▼ tombstone
 //	ours ──► (jobs end) ──► detach ──► erase ──► absent ──► (drop buckets) ──► deleted
@@ -159,12 +159,10 @@ func planPresent(s situation) decision {
 		return decision{act: report, phase: record.PhaseReady, reason: record.ReasonApplied}
 	case asAsked && (!applied || (s.updated || s.upgraded()) && len(s.local.missing) == 0):
 		return planAsAsked(s)
-	case applied && asAsked && s.desired.Drift == oscar.DriftReport && !s.fresh:
+	case s.desired.Drift == oscar.DriftReport && !s.fresh && (applied && asAsked || s.forgotten()):
 		return decision{act: reread} // with the version that OSCAR is of now
-	case applied, s.desired.Drift == oscar.DriftReport && s.forgotten() && s.fresh:
+	case applied, s.desired.Drift == oscar.DriftReport && s.forgotten():
 		return planDrift(s, whatChanged(s))
-	case s.desired.Drift == oscar.DriftReport && s.forgotten():
-		return decision{act: reread}
 	case s.stopped || s.desired.Paused:
 		return s.waits()
 	}
