@@ -109,15 +109,15 @@ func (c *Controller) Readmit(ctx context.Context, caller identity.Caller, id str
 	return out, nil
 }
 
-// forgetsPosted says whether its report alone tells of a job that it may run on a cluster, or tells its
-// syncer that it does. A readmission takes the report away.
+// forgetsPosted says whether it is told by its report alone that a job may run on a cluster. A readmission
+// takes the report away.
 func (c *Controller) forgetsPosted(cluster string) (found bool) {
 	c.state.Read(func(v *view.View) {
 		for id := range v.Jobs.ByCluster.Of(cluster).IDs() {
 			j := v.Jobs.ByID.Get(id).Rec
 			at, n := view.AttemptID{Job: id, Attempt: j.Attempt}, v.Nodes.Get(cluster)
 			r, a := n.Reports.Get(at).Rec, n.Assignments.Get(at).Rec
-			found = found || r != nil && r.State.Posted() && (!j.Posted && j.State == record.JobAssigned || a != nil && !a.Posted)
+			found = found || r != nil && r.State.Posted() && a != nil && !a.Posted
 		}
 	})
 	return found

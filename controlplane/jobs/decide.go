@@ -116,7 +116,7 @@ func decideJob(s jobSituation) jobDecision {
 		return s.reportedEnd()
 	case state == record.JobRefused:
 		return s.refused()
-	case !s.registered && (state.Posted() || s.job.Posted || s.job.State == record.JobRunning || !s.assigned):
+	case !s.registered && (state.Posted() || s.forgotten() || !s.assigned):
 		return s.end(record.JobVanished, record.JobClusterLost, "its cluster was removed while it may have run there")
 	case state.Posted():
 		return s.onItsWay(state)
@@ -132,9 +132,9 @@ func (s jobSituation) onItsWay(state record.JobState) jobDecision {
 	case s.cancels && !s.cancelSent && s.assigned:
 		next.Cancel, next.ChangedAt = orderByReplica, record.At(s.now)
 		return jobDecision{name: "order_cancel", next: next, cancel: true}
-	case s.revoked && (!s.job.Posted && s.job.State != record.JobRunning || s.assigned && !s.postedSent):
+	case s.revoked && s.assigned && !s.postedSent:
 		next.Posted = true
-		return jobDecision{name: "note_posted", next: next, posted: s.assigned}
+		return jobDecision{name: "note_posted", next: next, posted: true}
 	case state == record.JobRunning && s.job.State != record.JobRunning:
 		next.State, next.Reserved, next.ChangedAt = record.JobRunning, nil, record.At(s.now)
 		next.Reason, next.Message = "", ""
@@ -149,6 +149,10 @@ func (s jobSituation) onItsWay(state record.JobState) jobDecision {
 // orderByReplica is the Job.Cancel of a job whose replica was removed with jobs=cancel.
 const orderByReplica = "the removal of its service"
 
+// forgotten says, of an attempt without a report that OSCAR was asked, that it may have been: the reports
+// of a cluster that was revoked are forgotten.
+func (s jobSituation) forgotten() bool { return s.job.Posted || s.job.State == record.JobRunning }
+
 // unposted is the step when OSCAR was not asked yet. The attempt is withdrawn when it will not go
 // on where it is, in a transaction that fails if it goes on at that moment.
 func (s jobSituation) unposted(state record.JobState) jobDecision {
@@ -156,8 +160,8 @@ func (s jobSituation) unposted(state record.JobState) jobDecision {
 	// In an older epoch more may have happened than the store knows.
 	known := s.epochOf == s.epoch || s.listed
 	switch {
-	case s.registered && (s.job.Posted || s.job.State == record.JobRunning):
-		return jobDecision{} // a report was forgotten: its syncer makes another one
+	case s.registered && s.forgotten():
+		return jobDecision{} // its syncer makes another report
 	case !known && s.registered:
 		return jobDecision{}
 	case claimed && s.session != 0 && s.report.Session == s.session:

@@ -38,13 +38,11 @@ func plan(s situation) decision {
 
 // planUnposted: OSCAR was not asked in this attempt, for all that the store knows.
 func planUnposted(s situation) decision {
-	if s.assignment.Posted && s.state() == "" {
-		return planUnreported(s)
-	}
-	if s.assignment.Epoch != s.epoch {
-		return planFormer(s)
-	}
 	switch {
+	case s.state() == "" && s.assignment.Posted:
+		return planForgotten(s)
+	case s.assignment.Epoch != s.epoch:
+		return planFormer(s)
 	case s.state() == "" && (s.assignment.Cancel || s.replica == replicaGone):
 		return planForgotten(s)
 	case s.assignment.Cancel:
@@ -63,21 +61,15 @@ func planUnposted(s situation) decision {
 	return decision{act: jobBegin, state: record.JobSubmitting}
 }
 
-// planUnreported: OSCAR may have been asked for the attempt, and nothing is reported of it: the reports of a cluster that
-// was revoked are forgotten, and an offered job that is given back has none. It is not posted again: its Job may have
-// run, and be deleted.
-func planUnreported(s situation) decision {
-	if s.assignment.Cancel {
-		return planForgotten(s)
-	}
-	return s.foundOr(jobSays(record.JobUncertain, record.JobNoAnswer, "nothing is reported of it any more, and OSCAR does not list it"))
-}
-
-// planForgotten: an attempt is to end of which nothing is reported. One that was never claimed the control plane ends by
-// itself. So the report may have been taken away, with all of a cluster that was revoked, and OSCAR may have the Job.
+// planForgotten: OSCAR may have the Job, and nothing is reported of it. The assignment says so: the reports of a cluster
+// that was revoked are forgotten, and an offered job that is given back has none. It is not posted, then: its Job may have
+// run, and be deleted. Or the attempt is to end, which the control plane does by itself when it was never claimed.
 func planForgotten(s situation) decision {
-	if s.assignment.Cancel {
+	switch {
+	case s.assignment.Cancel:
 		return s.foundOr(jobSays(record.JobCancelled, "", "it was cancelled, and OSCAR does not list it"))
+	case s.assignment.Posted:
+		return s.foundOr(jobSays(record.JobUncertain, record.JobNoAnswer, "nothing is reported of it any more, and OSCAR does not list it"))
 	}
 	return s.foundOr(gone())
 }
