@@ -193,6 +193,19 @@ func (p *pods) DeleteJob(_ context.Context, job *kube.Job) error {
 
 func (p *pods) ServiceNamespace(owner string) string { return kube.Namespace("oscar-svc", owner) }
 
+// offeringAt has the syncer of a offer the Jobs of p that wait.
+func offeringAt(p *pods) func(*world.Options) {
+	return func(o *world.Options) {
+		before := o.Syncer
+		o.Syncer = func(cfg *syncer.Config) {
+			before(cfg)
+			if cfg.ClusterID == a {
+				cfg.Kube, cfg.RescheduleAfter, cfg.SessionTTL = p, 50*time.Millisecond, 2*time.Second
+			}
+		}
+	}
+}
+
 // TestAJobThatWaitsAtAMemberRunsAtAnother: its syncer offers it, the control plane finds
 // a place, the other member runs it, and it is gone where it came in. The syncer is
 // killed in the middle, each time at another step.
@@ -217,15 +230,7 @@ func TestAJobThatWaitsAtAMemberRunsAtAnother(t *testing.T) {
 			defer mu.Unlock()
 			return next != ""
 		}
-		w = newJobWorld(t, func(o *world.Options) {
-			before := o.Syncer
-			o.Syncer = func(cfg *syncer.Config) {
-				before(cfg)
-				if cfg.ClusterID == a {
-					cfg.Kube, cfg.RescheduleAfter, cfg.SessionTTL = p, 50*time.Millisecond, 2*time.Second
-				}
-			}
-		})
+		w = newJobWorld(t, offeringAt(p))
 		p.sim = w.Cluster(a).Sim
 		close(p.ready)
 		service, _ := p.sim.Service(names[0])
@@ -281,16 +286,7 @@ func TestAJobThatIsHeldForALostOfferGoesOn(t *testing.T) {
 			w.Cluster(a).Kill()
 			return errors.New("killed")
 		}
-		w = newJobWorld(t, func(o *world.Options) {
-			o.Restorable = true
-			before := o.Syncer
-			o.Syncer = func(cfg *syncer.Config) {
-				before(cfg)
-				if cfg.ClusterID == a {
-					cfg.Kube, cfg.RescheduleAfter, cfg.SessionTTL = p, 50*time.Millisecond, 2*time.Second
-				}
-			}
-		})
+		w = newJobWorld(t, offeringAt(p), func(o *world.Options) { o.Restorable = true })
 		p.sim = w.Cluster(a).Sim
 		close(p.ready)
 		service, _ := p.sim.Service(names[0])
