@@ -63,6 +63,11 @@ func TestAStreamIsOfWhoOpensItsChallenge(t *testing.T) {
 		refused(t, "no uid", take(w.ControlPlane, "a", "", proof), fault.CodeInvalid, "")
 
 		other := startControlPlane(t, w.store, w.identity, func(cfg *controlplane.Config) { cfg.Now = now.now })
+		await.Until(t, "each instance knows of the other", func() bool {
+			here, err := w.Clusters.ChallengeStream(t.Context(), "a", uid["a"], nil)
+			there, err2 := other.Clusters.ChallengeStream(t.Context(), "a", uid["a"], nil)
+			return err == nil && err2 == nil && here.Instances == 2 && there.Instances == 2
+		})
 		if err := take(other, "a", uid["a"], proof); err != nil {
 			t.Errorf("another instance: %v", err)
 		}

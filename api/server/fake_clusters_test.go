@@ -92,7 +92,7 @@ func (f *fake) Instance() string { return "an-instance" }
 func (f *fake) ChallengeStream(ctx context.Context, cluster, uid string, connected []string) (clusters.StreamChallenge, error) {
 	f.called(ctx, "ChallengeStream "+cluster+" "+uid, identity.Caller{}, connected)
 	if slices.Contains(connected, f.Instance()) {
-		return clusters.StreamChallenge{Instance: f.Instance()}, f.err
+		return clusters.StreamChallenge{Instance: f.Instance(), Instances: 2}, f.err
 	}
 	return clusters.StreamChallenge{Instance: f.Instance(), Sealed: "YWdl", Expires: moment("2026-11-20T13:05:05.120Z")}, f.err
 }

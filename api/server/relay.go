@@ -44,7 +44,7 @@ func (s *Server) challengeRelay(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := v1.RelayChallenge{Instance: c.Instance, Challenge: c.Sealed}
+	out := v1.RelayChallenge{Instance: c.Instance, Challenge: c.Sealed, Instances: c.Instances}
 	if c.Sealed != "" {
 		out.ExpiresAt = &v1.Time{Time: c.Expires}
 	}

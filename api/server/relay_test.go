@@ -26,7 +26,7 @@ func TestRelayChallenge(t *testing.T) {
 	want(t, c.do("POST", "/system/relay/challenge", `{"cluster_id":"d","cluster_uid":"u"}`, "Authorization", ""), 200, jsonType,
 		`{"instance":"an-instance","challenge":"YWdl","expires_at":"2026-11-20T13:05:05.120Z"}`)
 	want(t, c.do("POST", "/system/relay/challenge", `{"cluster_id":"d","cluster_uid":"u","connected":["x","an-instance"]}`, "Authorization", ""), 200, jsonType,
-		`{"instance":"an-instance"}`)
+		`{"instance":"an-instance","instances":2}`)
 	many := `{"cluster_id":"d","cluster_uid":"u","connected":["` + strings.Repeat(`x","`, 64) + `x"]}`
 	if resp := c.do("POST", "/system/relay/challenge", many, "Authorization", ""); resp.StatusCode != 400 {
 		t.Errorf("65 instances: %d", resp.StatusCode)

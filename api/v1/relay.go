@@ -78,4 +78,6 @@ type RelayChallenge struct {
 	// sealed to; what is inside is the proof.
 	Challenge string `json:"challenge,omitempty"`
 	ExpiresAt *Time  `json:"expires_at,omitempty"`
+	// Instances is how many of the control plane run; 0 when it is not known.
+	Instances int `json:"instances,omitempty"`
 }

@@ -41,12 +41,15 @@ type StreamChallenge struct {
 	// Sealed is empty for a syncer that has a stream to this instance already.
 	Sealed  string
 	Expires time.Time
+	// Instances is how many of the control plane run.
+	Instances int
 }
 
 // ChallengeStream begins a stream of a cluster: see TakeStream. connected are the
 // instances that its syncer has streams to.
 func (c *Controller) ChallengeStream(ctx context.Context, cluster, uid string, connected []string) (StreamChallenge, error) {
 	out := StreamChallenge{Instance: c.instance}
+	c.state.Read(func(v *view.View) { out.Instances = v.Instances.Len() })
 	if c.connected(cluster, uid, connected) {
 		return out, nil
 	}

@@ -19,6 +19,8 @@ func (v *View) apply(key string, kv store.KV, exists bool) {
 	case record.KindFence:
 		v.Fence = kv.ModRevision
 		v.news.Clusters[""] = true
+	case record.KindInstance:
+		set(v, v.Instances.m, ref.Name, kv, exists)
 	case record.KindName:
 		delete(v.Names.m, key)
 		if n, ok := decode[record.Name](v, kv, exists); ok {

@@ -17,6 +17,8 @@ type View struct {
 	Federations Table[string, Versioned[record.Federation]]
 	Names       Table[string, string]
 	Nodes       Nodes
+	// Instances are those of the control plane that run.
+	Instances Table[string, Versioned[record.Instance]]
 	// Named lists, for a service name, the federations with a member of that name, also one
 	// that leaves.
 	Named Index[string, string]
@@ -47,7 +49,8 @@ type View struct {
 
 func newView() View {
 	return View{
-		Clusters: tableOf(map[string]Versioned[record.Cluster]{}), Federations: tableOf(map[string]Versioned[record.Federation]{}),
+		Instances: tableOf(map[string]Versioned[record.Instance]{}),
+		Clusters:  tableOf(map[string]Versioned[record.Cluster]{}), Federations: tableOf(map[string]Versioned[record.Federation]{}),
 		Names: tableOf(map[string]string{}), Marked: tableOf(map[string]Location{}), Nodes: Nodes{map[string]*Node{}},
 		Named: newIndex[string, string](), OnCluster: newIndex[string, string](), InBatch: newIndex[string, string](),
 		oscars: newIndex[string, string](), told: newIndex[string, string](), heirs: map[string]string{},

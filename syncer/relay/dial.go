@@ -34,8 +34,9 @@ type dialer struct {
 }
 
 // open asks one instance for a challenge, and then for a stream with the proof. Both requests of
-// a call share one connection, so that a load balancer sends them to the same instance.
-func (c *dialer) open(ctx context.Context, site Site, connected []string) (conn net.Conn, instance string, err error) {
+// a call share one connection, so that a load balancer sends them to the same instance. running is
+// how many instances there are, also with errConnected; 0 when no instance has said it.
+func (c *dialer) open(ctx context.Context, site Site, connected []string) (conn net.Conn, instance string, running int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	transport := &http.Transport{
@@ -47,14 +48,14 @@ func (c *dialer) open(ctx context.Context, site Site, connected []string) (conn 
 	id, uid := site.Cluster()
 	challenge, err := c.challenge(ctx, client, v1.Relay{ClusterID: id, ClusterUID: uid, Connected: connected})
 	if err != nil {
-		return nil, "", err
+		return nil, "", 0, err
 	}
 	if challenge.Challenge == "" {
-		return nil, challenge.Instance, errConnected
+		return nil, challenge.Instance, challenge.Instances, errConnected
 	}
 	proof, err := site.OpenProof(challenge.Challenge)
 	if err != nil {
-		return nil, "", fmt.Errorf("the challenge of the control plane cannot be opened: %w", err)
+		return nil, "", challenge.Instances, fmt.Errorf("the challenge of the control plane cannot be opened: %w", err)
 	}
 	header := http.Header{
 		"Connection": {"Upgrade"}, "Upgrade": {v1.RelayProtocol}, "User-Agent": {userAgent()},
@@ -66,7 +67,7 @@ func (c *dialer) open(ctx context.Context, site Site, connected []string) (conn 
 			break
 		}
 	}
-	return conn, instance, err
+	return conn, instance, challenge.Instances, err
 }
 
 // upgrades is how often a proof is tried: a load balancer may send each request to another

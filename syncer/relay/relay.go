@@ -87,7 +87,7 @@ func (r *Relay) Run(ctx context.Context, site Site) {
 	looking.InitialInterval, looking.MaxInterval, looking.RandomizationFactor = r.cfg.Look/8, r.cfg.Look, 0.3
 	told := ""
 	for ctx.Err() == nil {
-		conn, instance, err := r.dialer.open(ctx, site, l.instances())
+		conn, instance, running, err := r.dialer.open(ctx, site, l.instances())
 		var pause time.Duration
 		switch {
 		case err == nil:
@@ -101,6 +101,9 @@ func (r *Relay) Run(ctx context.Context, site Site) {
 		case errors.Is(err, errConnected):
 			failing.Reset()
 			told = ""
+			if len(l.instances()) < running {
+				looking.Reset() // which instance answers is chance
+			}
 			pause = looking.NextBackOff()
 		case ctx.Err() != nil:
 			return
