@@ -17,6 +17,7 @@ const (
 	fails   = 3
 	crashes = 5
 	hangs   = 7
+	spins   = 9
 )
 
 // The tests' own binary is a fake child when its environment says so.
@@ -48,6 +49,10 @@ func fakeChild() int {
 			panic("a bubble is deadlocked")
 		case hangs:
 			<-time.After(time.Hour)
+		case spins:
+			for {
+				_ = make([]byte, 1<<10)
+			}
 		}
 		if err := json.NewEncoder(out).Encode(o); err != nil {
 			panic(err)
@@ -136,15 +141,16 @@ func TestWatchdog(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.close()
-	for _, want := range []verdict{passed, hung, passed} {
-		plan := history.Plan{Seed: 1}
-		p.limit = time.Hour
-		if want == hung {
-			plan.Seed, p.limit = hangs, 100*time.Millisecond
+	for _, plan := range []struct {
+		seed  uint64
+		limit time.Duration
+		want  verdict
+	}{{1, time.Hour, passed}, {hangs, 10 * time.Millisecond, hung}, {1, time.Hour, passed}, {spins, time.Second, hung}, {1, time.Hour, passed}} {
+		p.limit = plan.limit
+		if _, v, err := p.play(t.Context(), history.Plan{Seed: plan.seed}); err != nil || v != plan.want {
+			t.Fatalf("seed %d: %s, %v; want %s", plan.seed, v, err, plan.want)
 		}
-		if _, v, err := p.play(t.Context(), plan); err != nil || v != want {
-			t.Fatalf("seed %d: %s, %v; want %s", plan.Seed, v, err, want)
-		}
+		want := plan.want
 		if output, lines, err := p.why(); want == hung && (err != nil || !strings.Contains(string(output), "goroutine ") || len(lines) == 0) {
 			t.Errorf("why it hangs: %q, %v; %s", lines, err, output)
 		}

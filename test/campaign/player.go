@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/procfs"
+
 	"github.com/oscarfed/oscarfed/test/history"
 )
 
@@ -25,13 +27,16 @@ const (
 	broken verdict = "broken"
 	// crashed is one that ended its process: a panic, a data race, a bubble that is deadlocked.
 	crashed verdict = "crashed"
-	// hung is one that was not over in time.
+	// hung is one that took more than its share of CPU time, or that stood still.
 	hung verdict = "hung"
 )
 
 const (
 	// recycle is how many histories a child plays. What they leave in its memory ends with it.
 	recycle = 50
+	// idle is how many times its limit of CPU time a history may take of real time: a busy machine
+	// gives it little.
+	idle = 20
 	// dumpTime is how long a child may take to print its goroutines.
 	dumpTime = 20 * time.Second
 	// told is how many lines of a failure are told.
@@ -42,7 +47,8 @@ const (
 type player struct {
 	binary   string
 	drawings string
-	limit    time.Duration
+	// limit bounds the CPU time of a history.
+	limit time.Duration
 	// output is what the child has written since the last plan began.
 	output *os.File
 
@@ -88,27 +94,45 @@ func (p *player) play(ctx context.Context, plan history.Plan) (history.Outcome, 
 	if err := json.NewEncoder(p.child.stdin).Encode(plan); err != nil && !errors.Is(err, syscall.EPIPE) {
 		return unplayed, "", fmt.Errorf("give a plan to the child: %w", err)
 	}
-	began, limit := time.Now(), time.NewTimer(p.limit)
-	defer limit.Stop()
-	select {
-	case outcome, ok := <-p.child.outcomes:
-		if !ok {
-			p.end()
-			unplayed.Real = time.Since(began)
-			return unplayed, crashed, nil
+	began, worked := time.Now(), p.child.worked()
+	look := time.NewTicker(max(p.limit/10, time.Millisecond))
+	defer look.Stop()
+	for {
+		select {
+		case outcome, ok := <-p.child.outcomes:
+			if !ok {
+				p.end()
+				unplayed.Real = time.Since(began)
+				return unplayed, crashed, nil
+			}
+			if outcome.Broken {
+				return outcome, broken, nil
+			}
+			return outcome, passed, nil
+		case <-look.C:
+			if p.child.worked()-worked > p.limit || time.Since(began) > idle*p.limit {
+				p.dump()
+				unplayed.Real = time.Since(began)
+				return unplayed, hung, nil
+			}
+		case <-ctx.Done():
+			p.kill()
+			return unplayed, "", context.Cause(ctx)
 		}
-		if outcome.Broken {
-			return outcome, broken, nil
-		}
-		return outcome, passed, nil
-	case <-limit.C:
-		p.dump()
-		unplayed.Real = time.Since(began)
-		return unplayed, hung, nil
-	case <-ctx.Done():
-		p.kill()
-		return unplayed, "", context.Cause(ctx)
 	}
+}
+
+// worked is the CPU time that the child has used; 0 where the system does not tell.
+func (c *child) worked() time.Duration {
+	proc, err := procfs.NewProc(c.cmd.Process.Pid)
+	if err != nil {
+		return 0
+	}
+	stat, err := proc.Stat()
+	if err != nil {
+		return 0
+	}
+	return time.Duration(stat.CPUTime() * float64(time.Second))
 }
 
 // start starts a child. It has a process group of its own: an interrupt of the terminal is for
