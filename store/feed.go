@@ -4,13 +4,15 @@ import (
 	"context"
 	"maps"
 	"slices"
+
+	"github.com/oscarfed/oscarfed/internal/signal"
 )
 
 // Feed tells one consumer which keys of a mirror have changed. Changes of a key that come while
 // the consumer is busy are told once; the mirror does not wait for it.
 type Feed struct {
 	mirror *Mirror
-	wake   chan struct{}
+	wake   signal.Signal
 	// dirty and fresh belong to the mirror's mu. fresh is set until the first Next.
 	dirty map[string]struct{}
 	fresh bool
@@ -19,7 +21,7 @@ type Feed struct {
 // Feed makes a feed of its own for one consumer. It costs memory for the keys
 // that were not fetched, until it is closed.
 func (m *Mirror) Feed() *Feed {
-	f := &Feed{mirror: m, wake: make(chan struct{}, 1), dirty: make(map[string]struct{}), fresh: true}
+	f := &Feed{mirror: m, wake: signal.New(), dirty: make(map[string]struct{}), fresh: true}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.feeds[f] = struct{}{}
@@ -106,7 +108,7 @@ func (m *Mirror) dirty(key string) {
 func (m *Mirror) wakeFeeds() {
 	for f := range m.feeds {
 		if len(f.dirty) > 0 {
-			ring(f.wake)
+			f.wake.Send()
 		}
 	}
 }

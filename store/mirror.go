@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/btree"
 
+	"github.com/oscarfed/oscarfed/internal/signal"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -72,7 +73,7 @@ type Mirror struct {
 	running atomic.Bool
 	synced  chan struct{}
 	// nudge asks for progress now, for a caller that waits; late says that one has waited for patience.
-	nudge, late chan struct{}
+	nudge, late signal.Signal
 	// asking is held by the caller that asks the store for its revision.
 	asking sync.Mutex
 
@@ -103,8 +104,8 @@ func (s *Store) NewMirror(cfg MirrorConfig) *Mirror {
 		store:    s,
 		log:      cfg.Logger.With("prefixes", cfg.Prefixes),
 		synced:   make(chan struct{}),
-		nudge:    make(chan struct{}, 1),
-		late:     make(chan struct{}, 1),
+		nudge:    signal.New(),
+		late:     signal.New(),
 		tree:     newTree(),
 		advanced: make(chan struct{}),
 		feeds:    make(map[*Feed]struct{}),
@@ -220,9 +221,9 @@ func (m *Mirror) Wait(ctx context.Context, revision int64) error {
 			}
 			asked = time.Now()
 		}
-		ring(m.nudge)
+		m.nudge.Send()
 		if time.Since(began) > patience && time.Since(moved) > patience/2 {
-			ring(m.late) // it stands still: it is not we who are slow
+			m.late.Send() // it stands still: it is not we who are slow
 		}
 		timer := time.NewTimer(again.NextBackOff())
 		select {
@@ -233,14 +234,6 @@ func (m *Mirror) Wait(ctx context.Context, revision int64) error {
 			return context.Cause(ctx)
 		}
 		timer.Stop()
-	}
-}
-
-// ring tells who listens; one that is told already is not told twice.
-func ring(bell chan struct{}) {
-	select {
-	case bell <- struct{}{}:
-	default:
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/oscarfed/oscarfed/internal/signal"
 )
 
 // SpaceConfig says how etcd's space is watched.
@@ -65,7 +67,7 @@ type SpaceWatch struct {
 	// wanted says that a write was refused because it does not fit into what is free.
 	wanted bool
 	// wake tells the recovery that there is something to do.
-	wake chan struct{}
+	wake signal.Signal
 }
 
 // NewSpaceWatch makes a watch; it starts nothing.
@@ -81,7 +83,7 @@ func (s *Store) NewSpaceWatch(cfg SpaceConfig) *SpaceWatch {
 	}
 	return &SpaceWatch{
 		cfg: cfg, store: s, log: cfg.Logger, space: Space{Level: SpaceUnknown},
-		silentSince: map[string]time.Time{}, rewritten: map[uint64]int64{}, reserved: map[*reservation]bool{}, wake: make(chan struct{}, 1),
+		silentSince: map[string]time.Time{}, rewritten: map[uint64]int64{}, reserved: map[*reservation]bool{}, wake: signal.New(),
 	}
 }
 
@@ -117,7 +119,7 @@ func (w *SpaceWatch) Reserve(bytes int64) (release func(), free int64, ok bool) 
 	if free >= 0 {
 		if free = max(free-w.reservedBytes, 0); bytes > free {
 			w.wanted = true
-			ring(w.wake)
+			w.wake.Send()
 			return nil, free, false
 		}
 	}
@@ -214,7 +216,7 @@ func (w *SpaceWatch) look(ctx context.Context, m *maintenance) (Space, error) {
 	w.mu.Unlock()
 	w.tell(before.Level, next)
 	if next.Tight() {
-		ring(w.wake)
+		w.wake.Send()
 	}
 	return next, nil
 }

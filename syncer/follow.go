@@ -71,7 +71,7 @@ func (r *sessionRun) noteEpoch(view *store.MirrorView) {
 	}
 	if before := r.syncer.registration.Swap(c); before != nil && (before.ControlPlane != c.ControlPlane || before.Epoch != c.Epoch) {
 		r.session.Log.Warn("registration of the cluster has changed", "cluster_uid", c.UID, "control_plane", c.ControlPlane, "epoch", c.Epoch)
-		r.session.Compare.Ring()
+		r.session.Compare.Send()
 	}
 }
 

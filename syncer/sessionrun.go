@@ -60,7 +60,7 @@ func (s *Syncer) newRun(ctx context.Context, now *session.Session) *sessionRun {
 	r.answers = answers.New(ctx, now, cfg.OSCAR, cfg.Kube, func() {
 		s.services.ForgiveSilence()
 		now.Log.Info("the cluster can be worked on again")
-		now.Compare.Ring()
+		now.Compare.Send()
 	})
 	r.tokens = ownertoken.New(now, s.tokens, cfg.HolderTimeout, func(view *store.MirrorView, federation string) {
 		r.services.TokenArrived(view, federation)

@@ -13,6 +13,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/oscarfed/oscarfed/internal/signal"
 	"github.com/oscarfed/oscarfed/internal/version"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -63,7 +64,7 @@ func New(cfg Config) (*Syncer, error) {
 		cfg: cfg,
 		cluster: &session.Cluster{
 			ID: cfg.ClusterID, Instance: cfg.Instance, Store: cfg.Store, Identity: cfg.Identity, Now: cfg.Now, Log: cfg.Logger,
-			FailPoints: cfg.FailPoints, Forms: cfg.Forms, Memory: cfg.Memory, AcceptUID: cfg.AcceptClusterUID, Compare: session.NewSignal(),
+			FailPoints: cfg.FailPoints, Forms: cfg.Forms, Memory: cfg.Memory, AcceptUID: cfg.AcceptClusterUID, Compare: signal.New(),
 		},
 		services:     services.NewProcess(cfg.Registry, cfg.LateWindow, cfg.WriteTimeout),
 		metrics:      newMetrics(cfg.Registry),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/internal/signal"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
@@ -35,7 +36,7 @@ const (
 // transaction of an assignment compares what it was decided on, so that of two
 // dispatchers one wins. The other steps back for a moment.
 type dispatcher struct {
-	wake   chan struct{}
+	wake   signal.Signal
 	active active
 	// due is when the queues of federations are to be looked at again without a change, blocked
 	// says whose first jobs wait for capacity, and scannedAll when a scan has looked at all queues.
@@ -50,12 +51,12 @@ type dispatcher struct {
 
 func newDispatcher() *dispatcher {
 	return &dispatcher{
-		wake: make(chan struct{}, 1), active: newActive(), due: map[string]time.Time{}, blocked: map[string]bool{},
+		wake: signal.New(), active: newActive(), due: map[string]time.Time{}, blocked: map[string]bool{},
 		events: eventCache{most: eventCacheSize},
 	}
 }
 
-func (d *dispatcher) look() { view.Nudge(d.wake) }
+func (d *dispatcher) look() { d.wake.Send() }
 
 // dispatch assigns jobs until ctx ends.
 func (c *Controller) dispatch(ctx context.Context) error {

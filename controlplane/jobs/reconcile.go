@@ -13,6 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/internal/clock"
+	"github.com/oscarfed/oscarfed/internal/signal"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -28,7 +29,7 @@ const (
 // withdrawals. Each instance of the control plane runs one. The transaction of a step
 // compares the job's record and its report, so that of two reconcilers one wins.
 type reconciler struct {
-	wake chan struct{}
+	wake signal.Signal
 
 	mu    sync.Mutex
 	dirty map[string]bool
@@ -38,7 +39,7 @@ type reconciler struct {
 }
 
 func newReconciler() *reconciler {
-	return &reconciler{wake: make(chan struct{}, 1), dirty: map[string]bool{}, away: map[string]time.Time{}}
+	return &reconciler{wake: signal.New(), dirty: map[string]bool{}, away: map[string]time.Time{}}
 }
 
 // look queues jobs.
@@ -51,7 +52,7 @@ func (d *reconciler) look(jobs ...string) {
 		d.dirty[id] = true
 	}
 	d.mu.Unlock()
-	view.Nudge(d.wake)
+	d.wake.Send()
 }
 
 // take empties the queue, in the order of acceptance.

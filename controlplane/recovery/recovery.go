@@ -14,6 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/tokens"
 	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/internal/signal"
 	"github.com/oscarfed/oscarfed/internal/worker"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/seal"
@@ -54,8 +55,8 @@ type Controller struct {
 	orphans *worker.Worker[string]
 	// suspicions holds the newest one.
 	suspicions chan suspicion
-	// metaChanged receives a value when the meta record was written.
-	metaChanged chan struct{}
+	// metaChanged is sent when the meta record was written.
+	metaChanged signal.Signal
 	restores    prometheus.Counter
 }
 
@@ -64,7 +65,7 @@ func New(cfg Config) (*Controller, error) {
 	c := &Controller{
 		cfg: cfg, store: cfg.Store, state: cfg.State, gate: cfg.Gate, federations: cfg.Federations, tokens: cfg.Tokens,
 		clusters: cfg.Clusters, identity: cfg.Identity,
-		suspicions: make(chan suspicion, 1), metaChanged: make(chan struct{}, 1),
+		suspicions: make(chan suspicion, 1), metaChanged: signal.New(),
 		restores: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "oscarfed_store_restores_total", Help: "Restores of the store from an older state that this instance found out about.",
 		}),
@@ -85,7 +86,7 @@ func New(cfg Config) (*Controller, error) {
 // stateChanged queues the clusters that a change of the state concerns.
 func (c *Controller) stateChanged(news *view.Changes) {
 	if news.Meta != nil {
-		view.Nudge(c.metaChanged)
+		c.metaChanged.Send()
 	}
 	for _, cluster := range news.Departed {
 		c.orphans.Add(cluster)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/internal/auditlog"
+	"github.com/oscarfed/oscarfed/internal/signal"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -23,11 +24,11 @@ type auditExport struct {
 	// restored is the newest revision of a store that is behind what was exported.
 	restored int64
 	newest   int64
-	wake     chan struct{}
+	wake     signal.Signal
 }
 
 func newAuditExport(log *auditlog.Log) *auditExport {
-	x := &auditExport{log: log, wake: make(chan struct{}, 1)}
+	x := &auditExport{log: log, wake: signal.New()}
 	if log != nil {
 		x.newest = log.Head().Revision
 	}
@@ -73,10 +74,7 @@ func (x *auditExport) Changed(kv store.KV, deleted bool) {
 
 // notify needs mu.
 func (x *auditExport) notify() {
-	select {
-	case x.wake <- struct{}{}:
-	default:
-	}
+	x.wake.Send()
 }
 
 func entryToExport(kv store.KV) (auditlog.Entry, bool) {

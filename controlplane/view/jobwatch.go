@@ -3,6 +3,8 @@ package view
 import (
 	"maps"
 	"sync"
+
+	"github.com/oscarfed/oscarfed/internal/signal"
 )
 
 // jobWatchers notifies watchers of the jobs that have changed.
@@ -13,7 +15,7 @@ type jobWatchers struct {
 
 // jobWatcher gathers the ids of jobs that have changed until they are fetched.
 type jobWatcher struct {
-	Wake  chan struct{}
+	Wake  signal.Signal
 	dirty map[string]bool
 }
 
@@ -23,7 +25,7 @@ func (w *jobWatchers) Add() *jobWatcher {
 	if w.all == nil {
 		w.all = map[*jobWatcher]bool{}
 	}
-	one := &jobWatcher{Wake: make(chan struct{}, 1), dirty: map[string]bool{}}
+	one := &jobWatcher{Wake: signal.New(), dirty: map[string]bool{}}
 	w.all[one] = true
 	return one
 }
@@ -39,7 +41,7 @@ func (w *jobWatchers) notify(ids map[string]bool) {
 	defer w.mu.Unlock()
 	for one := range w.all {
 		maps.Copy(one.dirty, ids)
-		Nudge(one.Wake)
+		one.Wake.Send()
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/oscarfed/oscarfed/internal/signal"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -26,13 +27,13 @@ type waiters struct {
 // looks wake it once. The caller makes it first and looks then, so that no change comes in
 // between, and must drop it.
 type waiter struct {
-	Wake chan struct{}
+	Wake signal.Signal
 	all  *waiters
 	on   Subject
 }
 
 func (w *waiters) Add(on Subject) *waiter {
-	one := &waiter{Wake: make(chan struct{}, 1), all: w, on: on}
+	one := &waiter{Wake: signal.New(), all: w, on: on}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.of == nil {
@@ -66,7 +67,7 @@ func (w *waiters) notify(about map[Subject]bool) {
 	defer w.mu.Unlock()
 	for on := range about {
 		for one := range w.of[on] {
-			Nudge(one.Wake)
+			one.Wake.Send()
 		}
 	}
 }
@@ -135,13 +136,5 @@ func (s *State) Follow(ctx context.Context, uid string, wait time.Duration, look
 		case <-ctx.Done():
 			return fmt.Errorf("%w: it was accepted: %w", store.ErrUnknownOutcome, context.Cause(ctx))
 		}
-	}
-}
-
-// Nudge wakes the reader of a channel that buffers one signal.
-func Nudge(wake chan struct{}) {
-	select {
-	case wake <- struct{}{}:
-	default:
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 
+	"github.com/oscarfed/oscarfed/internal/signal"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/session"
@@ -51,14 +52,14 @@ type Answers struct {
 	Admissions *admissions
 	// Health is how OSCAR has answered, and amiss rings when a trouble begins.
 	Health  *Health
-	Trouble session.Signal
+	Trouble signal.Signal
 }
 
 // New makes Answers. Calls that are shared end with run: they do not belong to
 // the caller that asked first. recovered is called when a trouble that was told has ended.
 func New(run context.Context, now *session.Session, o OSCAR, k Kubernetes, recovered func()) *Answers {
-	a := &Answers{session: now, oscar: o, kube: k, Trouble: session.NewSignal()}
-	a.Health = newHealth(now.Now, a.Trouble.Ring, recovered)
+	a := &Answers{session: now, oscar: o, kube: k, Trouble: signal.New()}
+	a.Health = newHealth(now.Now, a.Trouble.Send, recovered)
 	a.Lists = NewShared(run, now.Now, noting(a.Health, manager.OpList, a.list))
 	a.Buckets = NewShared(run, now.Now, noting(a.Health, manager.OpBuckets, a.bucketList))
 	a.Nodes = NewShared(run, now.Now, o.Nodes)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/oscarfed/oscarfed/internal/signal"
 	"github.com/oscarfed/oscarfed/internal/worker"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/session"
@@ -38,7 +39,7 @@ type Jobs struct {
 	listings *worker.Worker[string]
 	calls    sync.WaitGroup
 	// epochs is told when another one may have begun.
-	epochs session.Signal
+	epochs signal.Signal
 
 	mu       sync.Mutex
 	attempts map[string]*attempt
@@ -61,7 +62,7 @@ func New(now *session.Session, lister *Lister, cfg Config, deps Deps) *Jobs {
 	deps.Process.begin(now.Lease.CreateRevision())
 	j := &Jobs{
 		cfg: cfg, deps: deps, session: now, lister: lister,
-		epochs:   session.NewSignal(),
+		epochs:   signal.New(),
 		attempts: map[string]*attempt{},
 		services: map[string]*jobService{},
 	}
@@ -99,7 +100,7 @@ func (j *Jobs) ServiceChanged(service string) {
 
 // ClusterChanged decides anew about everything: the cluster's own record has changed.
 func (j *Jobs) ClusterChanged() {
-	j.epochs.Ring()
+	j.epochs.Send()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for key := range j.attempts {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/oscarfed/oscarfed/internal/signal"
 )
 
 // Relay keeps the streams of one syncer open.
@@ -59,7 +61,7 @@ type streams struct {
 	byInstance map[string]net.Conn
 	serving    sync.WaitGroup
 	// lost receives a value when a stream has ended.
-	lost chan struct{}
+	lost signal.Signal
 }
 
 func (l *streams) instances() []string {
@@ -78,7 +80,7 @@ func (l *streams) instances() []string {
 func (r *Relay) Run(ctx context.Context, site Site) {
 	handler := &drainingHandler{next: newHandler(site, r.cfg.Limits, func(what, outcome string) { r.requests.WithLabelValues(what, outcome).Inc() })}
 	defer handler.close() // after the streams
-	l := &streams{byInstance: map[string]net.Conn{}, lost: make(chan struct{}, 1)}
+	l := &streams{byInstance: map[string]net.Conn{}, lost: signal.New()}
 	defer l.serving.Wait()
 	// Random pauses keep a thousand syncers that lose an instance from dialling together.
 	failing := backoff.NewExponentialBackOff()
@@ -197,10 +199,7 @@ func (r *Relay) startServing(ctx context.Context, l *streams, instance string, c
 		r.streams.Set(float64(len(l.byInstance)))
 		l.mu.Unlock()
 		r.cfg.Logger.Info("not connected to the control plane any more", "instance", instance, "lasted", time.Since(began).Round(time.Millisecond).String())
-		select {
-		case l.lost <- struct{}{}:
-		default:
-		}
+		l.lost.Send()
 	})
 }
 

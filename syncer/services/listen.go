@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/oscarfed/oscarfed/internal/signal"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 )
 
@@ -24,7 +25,7 @@ const (
 // until ctx ends. It only makes drift be seen soon: what it misses is found by the next
 // resync.
 func (s *Services) listen(ctx context.Context) {
-	fresh := &news{names: map[string]bool{}, some: make(chan struct{}, 1)}
+	fresh := &news{names: map[string]bool{}, some: signal.New()}
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
@@ -63,18 +64,15 @@ func (s *Services) isDesired(name string) bool { return s.session.Desired(name) 
 type news struct {
 	mu    sync.Mutex
 	names map[string]bool
-	// some holds a token while there are names.
-	some chan struct{}
+	// some is sent with each name.
+	some signal.Signal
 }
 
 func (n *news) add(name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.names[name] = true
-	select {
-	case n.some <- struct{}{}:
-	default:
-	}
+	n.some.Send()
 }
 
 // keep drops the names that are not wanted, and says whether any are left.

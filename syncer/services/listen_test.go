@@ -4,13 +4,15 @@ import (
 	"maps"
 	"slices"
 	"testing"
+
+	"github.com/oscarfed/oscarfed/internal/signal"
 )
 
 // TestNewsOfOthersAreNoReasonToLook: an OSCAR with many users has news all the time, and
 // each look at OSCAR is one of few.
 func TestNewsOfOthersAreNoReasonToLook(t *testing.T) {
 	t.Parallel()
-	n := &news{names: map[string]bool{}, some: make(chan struct{}, 1)}
+	n := &news{names: map[string]bool{}, some: signal.New()}
 	ours := func(name string) bool { return name == "ours" }
 	n.add("foreign")
 	n.add("foreign")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/internal/failpoint"
+	"github.com/oscarfed/oscarfed/internal/signal"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
@@ -31,7 +32,7 @@ type Cluster struct {
 	Memory    Memory
 	AcceptUID string
 	// Compare is rung when all services are to be compared at once.
-	Compare Signal
+	Compare signal.Signal
 
 	// own is the uid of the registration that is served; nil before the first.
 	own atomic.Pointer[string]
@@ -57,7 +58,7 @@ func (c *Cluster) Relisted(r store.Relist) {
 		c.restored.Store(&now.Epoch)
 	}
 	c.Log.Warn("etcd was restored from an older state; everything is compared", "seen_revision", r.Before.Revision(), "revision", r.Now.Revision())
-	c.Compare.Ring()
+	c.Compare.Send()
 }
 
 // Restored says that etcd has gone back to an older state in this epoch, and that no
@@ -140,18 +141,4 @@ func (c *Cluster) Standing(reg *record.DesiredCluster) Standing {
 // not known, of a newer control plane, is taken for a pause.
 func stopped(reg *record.DesiredCluster) bool {
 	return reg.State == record.ClusterPaused || reg.State == record.ClusterRevoked || reg.SameOscarAs != "" || record.Strange(reg) != ""
-}
-
-// Signal wakes one goroutine that waits for it now or later.
-type Signal chan struct{}
-
-// NewSignal makes a Signal.
-func NewSignal() Signal { return make(Signal, 1) }
-
-// Ring never blocks.
-func (s Signal) Ring() {
-	select {
-	case s <- struct{}{}:
-	default:
-	}
 }

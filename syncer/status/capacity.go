@@ -11,6 +11,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
+	"github.com/oscarfed/oscarfed/internal/signal"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/kube"
@@ -39,7 +40,7 @@ const (
 func (s *Status) capacities(ctx context.Context) {
 	var watching sync.WaitGroup
 	defer watching.Wait()
-	changed := make(chan struct{}, 1)
+	changed := signal.New()
 	watching.Go(func() { s.watchRoom(ctx, changed) })
 	var failing capacityFailing
 	for first := true; ; first = false {
@@ -74,16 +75,11 @@ func (s *Status) capacities(ctx context.Context) {
 }
 
 // watchRoom is told when there may be more or less room, where Kubernetes tells.
-func (s *Status) watchRoom(ctx context.Context, changed chan<- struct{}) {
+func (s *Status) watchRoom(ctx context.Context, changed signal.Signal) {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = time.Second, roomWatchDenied
 	for {
-		err := s.kube.WatchCapacity(ctx, func() {
-			select {
-			case changed <- struct{}{}:
-			default:
-			}
-		})
+		err := s.kube.WatchCapacity(ctx, changed.Send)
 		if ctx.Err() != nil || errors.Is(err, kube.ErrAbsent) {
 			return
 		}
