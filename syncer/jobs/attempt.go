@@ -176,11 +176,10 @@ func (j *Jobs) situationOf(s *clusterView, a *attempt) situation {
 			session = 0 // what was posted then is not known to this memory
 		}
 	}
-	ours := a.former.IsZero() && (a.memory.posts > 0 || j.deps.Process.unsent(a.key, a.report, s.epoch))
+	ours := a.former.IsZero() && (a.memory.posts > 0 || j.deps.Process.unsent(a.key, a.report, s.Epoch))
 	return situation{
-		now: s.now, assignment: a.assignment, report: a.report,
+		Standing: s.Standing, now: s.now, assignment: a.assignment, report: a.report,
 		session: session, sessionStart: since, ours: ours,
-		stopped: s.stopped, epoch: s.epoch, restored: s.restored,
 		replica: desired.state(a.assignment.UID), removalCancels: service.cancelled[a.assignment.UID],
 		memory: a.memory,
 		retry:  j.cfg.RetryPause, grace: j.cfg.Grace, resend: j.cfg.Resend, late: j.cfg.LateWindow, pause: j.cfg.Poll,

@@ -59,15 +59,15 @@ type told struct {
 func (j *Jobs) inventoryDue() (epoch string, due bool) {
 	view := j.session.Mirror.Snapshot()
 	s, err := j.view(view)
-	if err != nil || s.restored || s.epoch == "" {
+	if err != nil || s.Restored || s.Epoch == "" {
 		return "", false
 	}
 	kv, ok := view.KV(record.ObservedClusterKey(j.session.ID))
 	if !ok {
-		return s.epoch, true
+		return s.Epoch, true
 	}
 	known, err := store.Decode[record.ObservedCluster](kv)
-	return s.epoch, err != nil || known.JobsEpoch != s.epoch
+	return s.Epoch, err != nil || known.JobsEpoch != s.Epoch
 }
 
 // takeInventory reports what is found in all services that are or were ours. One

@@ -151,14 +151,14 @@ func (j *Jobs) reconcile(ctx context.Context, keys []string) {
 // inNewEpoch has the reports read anew when the store was restored: it may have
 // forgotten what we have written last. It needs mu.
 func (j *Jobs) inNewEpoch(s *clusterView) {
-	if j.epoch.name != nil && *j.epoch.name != s.epoch {
+	if j.epoch.name != nil && *j.epoch.name != s.Epoch {
 		j.epoch.renewed = s.now
 		for key, a := range j.attempts {
 			a.former, a.stale = s.now, true
 			j.due.Add(key)
 		}
 	}
-	epoch := s.epoch
+	epoch := s.Epoch
 	j.epoch.name = &epoch
 }
 

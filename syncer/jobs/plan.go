@@ -19,7 +19,7 @@ import (
 // From begin on, OSCAR may have been asked. Whether it was is known to this process
 // alone (memory); another one that finds submitting looks, and never posts.
 func plan(s situation) decision {
-	if s.memory.busy || s.assignment == nil || s.restored {
+	if s.memory.busy || s.assignment == nil || s.Restored {
 		return decision{act: jobRest}
 	}
 	state := s.state()
@@ -41,7 +41,7 @@ func planUnposted(s situation) decision {
 	switch {
 	case s.state() == "" && s.assignment.Posted:
 		return planForgotten(s)
-	case s.assignment.Epoch != s.epoch:
+	case s.assignment.Epoch != s.Epoch:
 		return planFormer(s)
 	case s.state() == "" && (s.assignment.Cancel || s.replica == replicaGone):
 		return planForgotten(s)
@@ -49,9 +49,9 @@ func planUnposted(s situation) decision {
 		return jobSays(record.JobCancelled, "", "it was cancelled before OSCAR was asked")
 	case s.replica == replicaGone:
 		return gone()
-	case s.stopped && s.state() == record.JobClaimed:
+	case s.Stopped && s.state() == record.JobClaimed:
 		return jobSays(record.JobRefused, record.JobWithdrawn, "the cluster takes no jobs now")
-	case s.stopped || s.replica == replicaWaits:
+	case s.Stopped || s.replica == replicaWaits:
 		return decision{act: jobRest}
 	case s.memory.unfit != nil:
 		return jobSays(record.JobRefused, s.memory.unfit.reason, s.memory.unfit.message)
@@ -141,7 +141,7 @@ func planSubmitting(s situation) decision {
 		return uncertain
 	case shown == nil:
 		return lookNow()
-	case s.stopped || s.replica == replicaWaits:
+	case s.Stopped || s.replica == replicaWaits:
 		return jobWait(m.firstPost.Add(s.resend).Sub(s.now))
 	}
 	return s.again()
@@ -156,7 +156,7 @@ func (s situation) unsent(why string) decision {
 		return gone()
 	case s.memory.unfit != nil:
 		return jobSays(record.JobRefused, s.memory.unfit.reason, s.memory.unfit.message)
-	case s.stopped:
+	case s.Stopped:
 		return jobSays(record.JobRefused, record.JobWithdrawn, "the cluster takes no jobs now")
 	case s.memory.posts > 0 && s.now.Sub(s.memory.firstPost) >= s.resend:
 		return jobSays(record.JobRefused, record.JobNoAnswer, why)
@@ -239,7 +239,7 @@ func planSubmitted(s situation) decision {
 			return s.ofInputs(d)
 		}
 		switch {
-		case s.stopped:
+		case s.Stopped:
 			return decision{act: jobRest}
 		case !s.assignment.Cancel:
 			return s.cannotStart(shown)

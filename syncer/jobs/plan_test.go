@@ -47,7 +47,7 @@ func listedAgo(ago time.Duration, status string) func(*situation) {
 func otherSession(s *situation) { s.report.Session = 3 }
 func cancelled(s *situation)    { s.assignment.Cancel = true }
 func serviceGone(s *situation)  { s.replica = replicaGone }
-func formerEpoch(s *situation)  { s.epoch = "second" }
+func formerEpoch(s *situation)  { s.Epoch = "second" }
 func readmitted(s *situation)   { s.assignment.Posted = true }
 
 func TestPlanJob(t *testing.T) {
@@ -75,8 +75,8 @@ func TestPlanJob(t *testing.T) {
 		{"posted, its report forgotten, not listed, and cancelled", jobWith("", readmitted, cancelled, listedAgo(0, "")), jobReport, record.JobCancelled},
 		{"posted in a former epoch, its report forgotten, and not listed", jobWith("", readmitted, formerEpoch, listedAgo(0, "")), jobReport, record.JobUncertain},
 		{"claimed, and its event lost", jobWith(record.JobClaimed, func(s *situation) { s.memory.unfit = &unfitError{record.JobEventLost, "x"} }), jobReport, record.JobRefused},
-		{"paused before the claim", jobWith("", func(s *situation) { s.stopped = true }), jobRest, ""},
-		{"paused after the claim", jobWith(record.JobClaimed, func(s *situation) { s.stopped = true }), jobReport, record.JobRefused},
+		{"paused before the claim", jobWith("", func(s *situation) { s.Stopped = true }), jobRest, ""},
+		{"paused after the claim", jobWith(record.JobClaimed, func(s *situation) { s.Stopped = true }), jobReport, record.JobRefused},
 		{"of a former epoch", jobWith("", formerEpoch), jobLook, ""},
 		{"of a former epoch, and not listed", jobWith("", formerEpoch, listedAgo(0, "")), jobRest, ""},
 		{"of a former epoch, and listed", jobWith("", formerEpoch, listedAgo(0, "Running")), jobReport, record.JobRunning},
@@ -131,7 +131,7 @@ func TestPlanJob(t *testing.T) {
 
 		{"an end stands", jobWith(record.JobSucceeded, listedAgo(0, "")), jobRest, ""},
 		{"a refusal stands", jobWith(record.JobRefused), jobRest, ""},
-		{"the store is in doubt", jobWith(record.JobClaimed, func(s *situation) { s.restored = true }), jobRest, ""},
+		{"the store is in doubt", jobWith(record.JobClaimed, func(s *situation) { s.Restored = true }), jobRest, ""},
 		{"nobody asks any more", jobWith(record.JobClaimed, func(s *situation) { s.assignment = nil }), jobRest, ""},
 	} {
 		if d := plan(c.s); d.act != c.act || d.state != c.state {
@@ -152,11 +152,11 @@ func TestPlanJobNeverPostsInDoubt(t *testing.T) {
 		}
 		state := rapid.SampledFrom(states).Draw(t, "state")
 		s := jobWith(state)
-		s.stopped, s.restored, s.removalCancels, s.assignment.Cancel = flag("stopped"), flag("restored"), flag("removal"), flag("cancel")
+		s.Stopped, s.Restored, s.removalCancels, s.assignment.Cancel = flag("stopped"), flag("restored"), flag("removal"), flag("cancel")
 		s.replica = replicaState(rapid.IntRange(0, 2).Draw(t, "place"))
 		s.sessionStart = ago("term")
 		if flag("former epoch") {
-			s.epoch = "second"
+			s.Epoch = "second"
 		}
 		if s.report != nil && flag("former session") {
 			s.report.Session = 3
@@ -175,10 +175,10 @@ func TestPlanJobNeverPostsInDoubt(t *testing.T) {
 			s.memory.missing = ago("missing")
 		}
 		d := plan(s)
-		calm := s.replica == replicaReady && !s.stopped && !s.restored && !s.assignment.Cancel
+		calm := s.replica == replicaReady && !s.Stopped && !s.Restored && !s.assignment.Cancel
 		m, shown := s.memory, s.memory.listed
 		switch {
-		case (d.act == jobBegin || d.act == jobClaim) && (!calm || s.assignment.Epoch != s.epoch || state.Posted() || state == record.JobRefused):
+		case (d.act == jobBegin || d.act == jobClaim) && (!calm || s.assignment.Epoch != s.Epoch || state.Posted() || state == record.JobRefused):
 			t.Fatalf("begun in %+v", s)
 		case d.act == jobPost && (!calm || state != record.JobSubmitting || !s.mine()):
 			t.Fatalf("posted in %+v", s)

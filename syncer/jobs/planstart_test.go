@@ -54,7 +54,7 @@ func TestAJobWhosePodCannotStartIsGivenBack(t *testing.T) {
 		{"also in Kubernetes' other word for it", jobWith(record.JobSubmitted, told, shows("Pending", kube.PodState{Reason: "ErrImagePull", Stuck: true}), stuckFor(time.Minute)), jobRest, "", ""},
 		{"it waits too long", jobWith(record.JobSubmitted, told, shows("Pending", stuckPod), stuckFor(10*time.Minute)), jobHold, "", ""},
 		{"it may wait for ever", jobWith(record.JobSubmitted, told, shows("Pending", stuckPod), stuckFor(time.Hour), func(s *situation) { s.start = -1 }), jobRest, "", ""},
-		{"the cluster is paused", jobWith(record.JobSubmitted, told, shows("Pending", stuckPod), stuckFor(time.Hour), func(s *situation) { s.stopped = true }), jobRest, "", ""},
+		{"the cluster is paused", jobWith(record.JobSubmitted, told, shows("Pending", stuckPod), stuckFor(time.Hour), func(s *situation) { s.Stopped = true }), jobRest, "", ""},
 		{"it is offered", jobWith(record.JobSubmitted, told, shows("Pending", offered), stuckFor(time.Hour)), jobRest, "", ""},
 		{"it was held a moment ago", jobWith(record.JobSubmitted, told, shows("Pending", stuckPod), stuckFor(time.Hour), func(s *situation) { s.memory.lastHold = s.now }), jobRest, "", ""},
 		{"its node does not know yet", jobWith(record.JobSubmitted, told, shows("Pending", held), stuckFor(time.Hour)), jobRest, "", ""},

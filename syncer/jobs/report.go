@@ -59,7 +59,7 @@ type jobChange struct {
 
 // change makes the report of a decision.
 func (j *Jobs) change(s *clusterView, a *attempt, decision decision) *jobChange {
-	c := &jobChange{a: a, revision: a.revision, next: nextReport(a, decision, j.session.Lease.CreateRevision(), s.epoch, s.now, j.session.Started)}
+	c := &jobChange{a: a, revision: a.revision, next: nextReport(a, decision, j.session.Lease.CreateRevision(), s.Epoch, s.now, j.session.Started)}
 	if decision.act == jobBegin {
 		c.replica, c.replicaRevision = a.service, s.of(a.service).revision
 	}

@@ -8,10 +8,12 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/originstorage"
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 // situation is everything that a decision about an attempt is made from.
 type situation struct {
+	session.Standing
 	now time.Time
 	// assignment asks for the attempt; nil when it does not any more.
 	assignment *record.Assignment
@@ -23,13 +25,8 @@ type situation struct {
 	sessionStart time.Time
 	// ours says that a former session of this process has begun the attempt, and only this one has asked OSCAR,
 	// if any.
-	ours bool
-	// stopped says that nothing is written to OSCAR: the cluster is paused.
-	stopped bool
-	// epoch is the present one as records name it, and restored says that it is over.
-	epoch    string
-	restored bool
-	replica  replicaState
+	ours    bool
+	replica replicaState
 	// removalCancels says that the service's removal ends its jobs, by order.
 	removalCancels bool
 	memory         memory

@@ -7,14 +7,13 @@ import (
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 // clusterView is how the cluster and its services stand in one view.
 type clusterView struct {
-	now      time.Time
-	stopped  bool
-	epoch    string
-	restored bool
+	session.Standing
+	now time.Time
 	// revision of the desired cluster.
 	revision int64
 	jobs     *Jobs
@@ -35,9 +34,8 @@ func (j *Jobs) view(view *store.MirrorView) (*clusterView, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := j.session.Standing(c)
 	return &clusterView{
-		now: j.session.Now(), stopped: now.Stopped, epoch: now.Epoch, restored: now.Restored, revision: kv.ModRevision,
+		Standing: j.session.Standing(c), now: j.session.Now(), revision: kv.ModRevision,
 		jobs: j, view: view, services: map[string]replica{},
 	}, nil
 }

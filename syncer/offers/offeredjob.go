@@ -105,8 +105,7 @@ func (o *Offers) fill(v *offeredJob, kv func(string) (store.KV, bool)) error {
 	if err != nil {
 		return err
 	}
-	now := o.session.Standing(c)
-	v.epoch, v.stopped = now.Epoch, now.Stopped || now.Restored
+	v.Standing = o.session.Standing(c)
 	if raw, ok := kv(record.OfferKey(o.session.ID, v.id)); ok {
 		if v.offer, err = store.Decode[record.Offer](raw); err != nil {
 			return err
@@ -122,7 +121,7 @@ func (o *Offers) fill(v *offeredJob, kv func(string) (store.KV, bool)) error {
 			return fmt.Errorf("the answer to an offer has the %s: the control plane is of a newer version", word)
 		}
 		v.answered, v.answerRevision = true, raw.ModRevision
-		if a.Epoch == v.epoch {
+		if a.Epoch == v.Epoch {
 			v.answer, v.recipient = a.Answer, a.Recipient
 		}
 	}

@@ -179,7 +179,7 @@ func (o *Offers) reconcile(ctx context.Context, key kube.JobKey) (time.Duration,
 // report reports, guarded by the session, and by the answer that it was decided on.
 func (o *Offers) report(ctx context.Context, v *offeredJob, d decision) error {
 	next := record.Offer{
-		V: record.Version, State: d.state, Message: d.message, LastTransitionTime: record.At(v.now), Epoch: v.epoch,
+		V: record.Version, State: d.state, Message: d.message, LastTransitionTime: record.At(v.now), Epoch: v.Epoch,
 		Namespace: v.key.Namespace, Name: v.key.Name, Held: d.held,
 	}
 	if was := v.offer; was != nil {

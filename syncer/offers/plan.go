@@ -58,7 +58,7 @@ func lookAfter(d time.Duration) decision { return decision{step: stepLook, after
 // plan decides. It answers a step other than rest, look and read only to a fresh
 // situation.
 func plan(s situation) decision {
-	if s.stopped {
+	if s.Stopped || s.Restored {
 		return do(stepRest)
 	}
 	if j := s.job; !s.fresh && j != nil && j.Mark.Holding() && j.Queued() {
@@ -130,7 +130,7 @@ func (s situation) free() decision {
 		return tell(record.OfferStarted, "somebody else took the Job out of our hold")
 	case waits && s.answer == record.OfferFreeze:
 		return do(stepMark)
-	case waits && (o.Epoch != s.epoch):
+	case waits && (o.Epoch != s.Epoch):
 		return tell(record.OfferWaiting, why)
 	case waits:
 		return do(stepRest)
@@ -162,7 +162,7 @@ func (s situation) held() decision {
 		// The store has lost it. The control plane is asked again.
 		return askAgain("it was held for an offer that is not known any more")
 	case s.answer == "" && o.State == record.OfferWaiting:
-		if o.Epoch != s.epoch || !o.Held {
+		if o.Epoch != s.Epoch || !o.Held {
 			return askAgain(o.Message)
 		}
 		return do(stepRest)
@@ -175,7 +175,7 @@ func (s situation) held() decision {
 		return d
 	case s.answer == record.OfferRelease:
 		return do(stepDelete)
-	case o.State == record.OfferFrozen && o.Epoch == s.epoch:
+	case o.State == record.OfferFrozen && o.Epoch == s.Epoch:
 		return do(stepRest)
 	}
 	return tell(record.OfferFrozen, "")

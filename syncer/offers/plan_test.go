@@ -58,7 +58,8 @@ func TestWhichJobsAreOffered(t *testing.T) {
 			j.Queue, j.Generation, j.Workload = "q", 2, &kube.Workload{Active: true, Admitted: true}
 		}), want: stepTell},
 		"a glance is not enough":              {job: waitingJob(), change: func(s *situation) { s.fresh = false }, want: stepRead},
-		"the cluster is paused":               {job: waitingJob(), change: func(s *situation) { s.stopped = true }, want: stepRest},
+		"the cluster is paused":               {job: waitingJob(), change: func(s *situation) { s.Stopped = true }, want: stepRest},
+		"etcd went back":                      {job: waitingJob(), change: func(s *situation) { s.Restored = true }, want: stepRest},
 		"there is no room":                    {job: waitingJob(), change: func(s *situation) { s.another = false }, want: stepRest},
 		"its service is not ours":             {job: waitingJob(), change: func(s *situation) { s.barred = "foreign" }, want: stepRest},
 		"it was refused":                      {job: waitingJob(), change: func(s *situation) { s.refused = "policy" }, want: stepRest},
@@ -95,7 +96,7 @@ func TestWhichJobsAreOffered(t *testing.T) {
 			s.offer = &record.Offer{State: record.OfferWaiting, Held: true}
 		}, want: stepRest},
 		"held, and asked about in the epoch before": {job: heldJob(), change: func(s *situation) {
-			s.epoch, s.offer = "2", &record.Offer{State: record.OfferWaiting, Held: true}
+			s.Epoch, s.offer = "2", &record.Offer{State: record.OfferWaiting, Held: true}
 		}, want: stepTell, held: true},
 		"held, asked about, and to go on": {job: heldJob(), change: func(s *situation) {
 			s.offer, s.answered, s.answer = &record.Offer{State: record.OfferWaiting, Held: true}, true, record.OfferRestore

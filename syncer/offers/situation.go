@@ -7,10 +7,12 @@ import (
 
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/kube"
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 // situation is everything that a decision about one Job is made from.
 type situation struct {
+	session.Standing
 	now time.Time
 	// offer is our last report; nil for none.
 	offer *record.Offer
@@ -31,9 +33,6 @@ type situation struct {
 	// refused is what Kubernetes said to an attempt to hold the Job; empty when it
 	// accepted.
 	refused string
-	// stopped says that nothing is to be done on this cluster.
-	stopped bool
-	epoch   string
 }
 
 // step is what is done next about a Job.

@@ -68,7 +68,7 @@ func planSecret(s situation) (decision, bool) {
 	switch {
 	case !s.local.secretAlone || !s.memory.leavesSecret || s.memory.tried == sweep && s.memory.final || s.token.reason != "":
 		return decision{}, false
-	case s.stopped:
+	case s.Stopped:
 		return decision{act: rest}, true
 	case s.token.pending:
 		return decision{act: look, after: pollWrite}, true

@@ -93,11 +93,6 @@ func (s *Services) observe(ctx context.Context, name string) (*observation, erro
 	return v, s.findToken(v)
 }
 
-// standing enters what holds for the whole cluster.
-func (v *observation) standing(now session.Standing) {
-	v.stopped, v.epoch, v.restored = now.Stopped, now.Epoch, now.Restored
-}
-
 // recall makes a situation from the mirror alone.
 func (s *Services) recall(name string) (*observation, error) {
 	view := s.session.Mirror.Snapshot()
@@ -107,7 +102,7 @@ func (s *Services) recall(name string) (*observation, error) {
 		return nil, err
 	}
 	v.now = s.session.Now()
-	v.standing(s.session.Standing(c))
+	v.Standing = s.session.Standing(c)
 	kv, ok := view.KV(record.DesiredServiceKey(s.session.ID, name))
 	if !ok {
 		return v, nil
@@ -242,7 +237,7 @@ func (s *Services) readRecords(ctx context.Context, v *observation) error {
 	if err != nil {
 		return err
 	}
-	v.standing(s.session.Standing(c))
+	v.Standing = s.session.Standing(c)
 	kv, ok := read.KV(desiredKey)
 	if !ok {
 		return nil

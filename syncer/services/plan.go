@@ -31,7 +31,7 @@ import (
 // (failed, held) and never changed.
 func plan(s situation) decision {
 	d := planned(s)
-	if s.restored && d.act.writes() {
+	if s.Restored && d.act.writes() {
 		return decision{act: rest}
 	}
 	return d
@@ -103,7 +103,7 @@ func planMissing(s situation) decision {
 	vanished := decision{act: report, phase: record.PhaseDrifted, reason: record.ReasonDrifted,
 		message: "the service vanished from the cluster"}
 	switch {
-	case s.stopped || s.desired.Paused:
+	case s.Stopped || s.desired.Paused:
 		if !applied {
 			return s.waits()
 		}
@@ -163,7 +163,7 @@ func planPresent(s situation) decision {
 		return decision{act: reread} // with the version that OSCAR is of now
 	case applied, s.desired.Drift == oscar.DriftReport && s.forgotten():
 		return planDrift(s, whatChanged(s))
-	case s.stopped || s.desired.Paused:
+	case s.Stopped || s.desired.Paused:
 		return s.waits()
 	}
 	return planUpdate(s)
@@ -177,7 +177,7 @@ func (s situation) mayLackWebhook() bool {
 
 // planRegister: the webhook is registered once, whether it is there or not.
 func planRegister(s situation) decision {
-	if s.stopped || s.desired.Paused {
+	if s.Stopped || s.desired.Paused {
 		if s.applied() {
 			return decision{act: rest}
 		}
@@ -198,7 +198,7 @@ func planRegister(s situation) decision {
 // waits: what is desired is applied when the pause ends. That is told once in an epoch, and when a difference was
 // resolved: the service was compared.
 func (s situation) waits() decision {
-	if o := s.observed; o == nil && s.epoch == "" || o != nil && o.Epoch == s.epoch && o.Phase != record.PhaseHeld {
+	if o := s.observed; o == nil && s.Epoch == "" || o != nil && o.Epoch == s.Epoch && o.Phase != record.PhaseHeld {
 		return decision{act: rest}
 	}
 	return decision{act: report, phase: record.PhasePending, reason: record.ReasonPaused,
@@ -244,7 +244,7 @@ func planAsAsked(s situation) decision {
 	if wait := s.memory.workingUntil.Sub(s.now); wait > 0 {
 		return decision{act: look, after: min(wait, pollWrite)}
 	}
-	if s.observed != nil && s.observed.ReadBack != "" && !s.stopped && !s.desired.Paused {
+	if s.observed != nil && s.observed.ReadBack != "" && !s.Stopped && !s.desired.Paused {
 		// Its creation was complete: the PUT of this generation makes them.
 		return planUpdate(s)
 	}
@@ -269,7 +269,7 @@ func planDrift(s situation, what string) decision { return repairBy(s, update, w
 func repairBy(s situation, step act, what string) decision {
 	drifted := decision{act: report, phase: record.PhaseDrifted, reason: record.ReasonDrifted}
 	switch {
-	case s.stopped || s.desired.Paused:
+	case s.Stopped || s.desired.Paused:
 		drifted.reason, drifted.message = record.ReasonPaused, what+"; it is repaired when the pause ends"
 		return drifted
 	case s.desired.Drift == oscar.DriftReport:
@@ -307,7 +307,7 @@ func planHalf(s situation) decision {
 		// this state: only one that lasts is stuck.
 		return decision{act: look, after: pollWrite}
 	}
-	if _, wait := s.backOff(heal); wait || s.stopped {
+	if _, wait := s.backOff(heal); wait || s.Stopped {
 		return wedged
 	}
 	return decision{act: heal, phase: wedged.phase, reason: wedged.reason, message: wedged.message}

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 const (
@@ -72,6 +73,7 @@ func TestPlan(t *testing.T) {
 		return decision{act: report, phase: phase, reason: reason}
 	}
 	held1 := func(reason record.Reason) decision { return report1(record.PhaseHeld, reason) }
+	paused := session.Standing{Stopped: true}
 
 	for _, tc := range []struct {
 		name string
@@ -93,9 +95,9 @@ func TestPlan(t *testing.T) {
 		// Absent.
 		{"create", situation{desired: apply, observed: voted("yes", 1)}, decision{act: create}},
 		{"create without a report", situation{desired: apply}, decision{act: create}},
-		{"create, paused cluster", situation{desired: apply, stopped: true}, decision{act: rest}},
+		{"create, paused cluster", situation{desired: apply, Standing: paused}, decision{act: rest}},
 		{"create, paused service", situation{desired: desired(record.IntentApply, func(d *record.Desired) { d.Paused = true })}, decision{act: rest}},
-		{"create, paused service, in another epoch", situation{fresh: true, desired: desired(record.IntentApply, func(d *record.Desired) { d.Paused, d.Generation = true, 1 }), epoch: "e"}, report1(record.PhasePending, record.ReasonPaused)},
+		{"create, paused service, in another epoch", situation{fresh: true, desired: desired(record.IntentApply, func(d *record.Desired) { d.Paused, d.Generation = true, 1 }), Standing: session.Standing{Epoch: "e"}}, report1(record.PhasePending, record.ReasonPaused)},
 		{"made again when the pause ends", situation{fresh: true, desired: desired(record.IntentApply, func(d *record.Desired) { d.Paused, d.Again = true, true }), observed: observed(record.PhaseHeld, older)}, report1(record.PhasePending, record.ReasonPaused)},
 		{"create, a POST is unanswered", situation{fresh: true, desired: apply, memory: memory{postUntil: later(time.Minute)}}, decision{act: look, after: pollWrite}},
 		{"create, a POST was unanswered long ago", situation{desired: apply, memory: memory{postUntil: later(-time.Second)}}, decision{act: create}},
@@ -114,7 +116,7 @@ func TestPlan(t *testing.T) {
 		{"vanished before a change", situation{desired: apply, observed: ready(older)}, decision{act: create}},
 		{"vanished, report only", situation{fresh: true, desired: desired(record.IntentApply, func(d *record.Desired) { d.Drift = "report" }), observed: ready()}, report1(record.PhaseDrifted, record.ReasonDrifted)},
 		{"not listed, report only", situation{desired: desired(record.IntentApply, func(d *record.Desired) { d.Drift = "report" }), observed: ready()}, decision{act: reread}},
-		{"vanished, paused", situation{fresh: true, desired: apply, observed: ready(), stopped: true}, report1(record.PhaseDrifted, record.ReasonPaused)},
+		{"vanished, paused", situation{fresh: true, desired: apply, observed: ready(), Standing: paused}, report1(record.PhaseDrifted, record.ReasonPaused)},
 
 		// Not ours.
 		{"foreign while applying", situation{desired: apply, observed: voted("yes", 1), local: local{whose: foreign}}, report1(record.PhaseFailed, record.ReasonNameTaken)},
@@ -129,8 +131,8 @@ func TestPlan(t *testing.T) {
 		{"not as asked", situation{desired: apply, local: mine(func(l *local) { l.differs = "input" })}, decision{act: update}},
 		{"marks dropped before the report", situation{desired: apply, local: mine(func(l *local) { l.generation = 0 })}, decision{act: update}},
 		{"older generation", situation{desired: apply, observed: ready(older), local: mine(func(l *local) { l.generation, l.differs = 1, "image" })}, decision{act: update}},
-		{"older generation, paused", situation{desired: apply, observed: ready(older), stopped: true, local: mine(func(l *local) { l.generation, l.differs = 1, "image" })}, decision{act: rest}},
-		{"older generation, paused, in another epoch", situation{desired: apply, observed: ready(older), stopped: true, epoch: "e", local: mine(func(l *local) { l.generation, l.differs = 1, "image" })}, report1(record.PhasePending, record.ReasonPaused)},
+		{"older generation, paused", situation{desired: apply, observed: ready(older), Standing: paused, local: mine(func(l *local) { l.generation, l.differs = 1, "image" })}, decision{act: rest}},
+		{"older generation, paused, in another epoch", situation{desired: apply, observed: ready(older), Standing: session.Standing{Stopped: true, Epoch: "e"}, local: mine(func(l *local) { l.generation, l.differs = 1, "image" })}, report1(record.PhasePending, record.ReasonPaused)},
 		{"change failed a moment ago", situation{desired: apply, observed: ready(older), local: mine(func(l *local) { l.generation, l.differs = 1, "image" }), memory: memory{tried: update, notBefore: later(time.Second), failure: &failure{reason: record.ReasonUpdateFailed, message: "why"}}},
 			decision{act: report, phase: record.PhaseApplying, reason: record.ReasonUpdateFailed, after: time.Second}},
 		{"without its buckets, POST at work", situation{desired: apply, fresh: true, local: mine(func(l *local) { l.missing = []string{"b"} }), memory: memory{workingUntil: later(time.Second)}}, decision{act: look, after: time.Second}},
@@ -146,11 +148,11 @@ func TestPlan(t *testing.T) {
 		{"perhaps without a webhook", situation{desired: apply, fresh: true, local: mine(), memory: memory{unconfirmed: true}}, decision{act: register}},
 		{"perhaps without a webhook, not as asked", situation{desired: apply, fresh: true, local: mine(func(l *local) { l.differs = "image" }), memory: memory{unconfirmed: true}}, decision{act: register}},
 		{"perhaps without a webhook, POST at work", situation{desired: apply, fresh: true, local: mine(), memory: memory{unconfirmed: true, registerFrom: later(time.Minute)}}, decision{act: look, after: pollWrite}},
-		{"perhaps without a webhook, paused", situation{desired: apply, fresh: true, stopped: true, local: mine(), memory: memory{unconfirmed: true}}, decision{act: rest}},
+		{"perhaps without a webhook, paused", situation{desired: apply, fresh: true, Standing: paused, local: mine(), memory: memory{unconfirmed: true}}, decision{act: rest}},
 		{"perhaps without a webhook, stopped", situation{desired: toStop, fresh: true, local: mine(runs, halted), memory: memory{unconfirmed: true}}, decision{act: start}},
 		{"its buckets show that it has a webhook", situation{desired: apply, fresh: true, local: mine(func(l *local) { l.proven = true }), memory: memory{unconfirmed: true}}, decision{act: settle}},
 		{"made again, perhaps without a webhook", situation{desired: apply, fresh: true, observed: ready(), local: mine(), memory: memory{unconfirmed: true}}, decision{act: register}},
-		{"made again, perhaps without a webhook, paused", situation{desired: apply, fresh: true, stopped: true, observed: ready(), local: mine(), memory: memory{unconfirmed: true}}, decision{act: rest}},
+		{"made again, perhaps without a webhook, paused", situation{desired: apply, fresh: true, Standing: paused, observed: ready(), local: mine(), memory: memory{unconfirmed: true}}, decision{act: rest}},
 		{"made again, perhaps without a webhook, report only", situation{desired: reportOnly, fresh: true, observed: ready(), local: mine(), memory: memory{unconfirmed: true}}, report1(record.PhaseReady, record.ReasonApplied)},
 
 		// Drift.
@@ -215,7 +217,7 @@ func TestPlan(t *testing.T) {
 		{"tombstone, jobs not counted", situation{desired: tombstone, local: mine(func(l *local) { l.counted = false })}, decision{act: count}},
 		{"tombstone, jobs not counted, one is known", situation{desired: tombstone, local: mine(func(l *local) { l.counted, l.running = false, 1 })}, decision{act: report, phase: record.PhaseDeleting, reason: record.ReasonJobsRunning, after: pollJobs}},
 		{"tombstone, jobs not counted, cancel", situation{desired: desired(record.IntentDelete, func(d *record.Desired) { d.Jobs = "cancel" }), local: mine(func(l *local) { l.counted = false })}, decision{act: detach}},
-		{"tombstone, paused cluster", situation{desired: tombstone, local: mine(), stopped: true}, decision{act: rest}},
+		{"tombstone, paused cluster", situation{desired: tombstone, local: mine(), Standing: paused}, decision{act: rest}},
 		{"tombstone, foreign", situation{fresh: true, desired: tombstone, local: local{whose: foreign}}, decision{act: acknowledge}},
 		{"tombstone, foreign, a POST is unanswered", situation{fresh: true, desired: tombstone, local: local{whose: foreign}, memory: memory{postUntil: later(time.Second)}}, decision{act: look, after: time.Second}},
 		{"tombstone, made again with our annotations", situation{fresh: true, desired: tombstone, local: local{whose: markLost}}, decision{act: acknowledge}},
@@ -269,17 +271,17 @@ func TestPlanNeverHarms(t *testing.T) {
 			t.Fatal("a tombstone is acknowledged on a list alone")
 		case d.act == acknowledge && (s.local.whose == ours || s.unanswered() > 0):
 			t.Fatal("a tombstone is acknowledged while the service is, or may still appear")
-		case d.act.writes() && s.restored:
+		case d.act.writes() && s.Restored:
 			t.Fatal("a write while the store's history is in doubt")
 		case touches && s.local.generation > 0 && !s.desired.Covers(s.local.epoch, s.local.generation):
 			t.Fatalf("%s of a service of a lost history", d.act)
-		case d.act == create && !s.desired.Again && s.observed != nil && s.observed.Epoch != s.epoch && s.observed.ReadBack != "":
+		case d.act == create && !s.desired.Again && s.observed != nil && s.observed.Epoch != s.Epoch && s.observed.ReadBack != "":
 			t.Fatal("a service that was perhaps deleted in a lost history is made again")
 		case (d.act == update || d.act == register || d.act == detach || d.act == release) && s.local.runState == record.RunStopped:
 			t.Fatal("a PUT of a stopped service, which fails and starts it")
 		case d.act == stop && s.desired.RunState != record.RunStopped:
 			t.Fatal("a service is stopped without an order")
-		case d.act.writes() && s.stopped:
+		case d.act.writes() && s.Stopped:
 			t.Fatal("a write on a paused cluster")
 		case d.act == settle && (!s.fresh || len(s.local.missing) > 0 || s.local.differs != ""):
 			t.Fatal("ready without having read it back")
@@ -293,9 +295,9 @@ func anySituation(t *rapid.T) situation {
 	runStates := []record.RunState{"", record.RunStarted, record.RunStopped}
 	epochs := rapid.SampledFrom([]string{"", "e1", "e2"})
 	s := situation{
-		now: now, revision: revision,
-		epoch: epochs.Draw(t, "epoch"), restored: rapid.IntRange(0, 9).Draw(t, "restored") == 0,
-		updated: rapid.Bool().Draw(t, "updated"), version: rapid.SampledFrom([]string{"", "4.1", "4.2"}).Draw(t, "version"), stopped: rapid.Bool().Draw(t, "stopped"), resync: rapid.Bool().Draw(t, "resync"), fresh: rapid.Bool().Draw(t, "fresh"),
+		Standing: session.Standing{Stopped: rapid.Bool().Draw(t, "stopped"), Epoch: epochs.Draw(t, "epoch"), Restored: rapid.IntRange(0, 9).Draw(t, "restored") == 0},
+		now:      now, revision: revision,
+		updated: rapid.Bool().Draw(t, "updated"), version: rapid.SampledFrom([]string{"", "4.1", "4.2"}).Draw(t, "version"), resync: rapid.Bool().Draw(t, "resync"), fresh: rapid.Bool().Draw(t, "fresh"),
 		local: local{
 			whose:      whose(rapid.IntRange(0, 4).Draw(t, "whose")),
 			generation: rapid.Int64Range(0, 3).Draw(t, "have"),

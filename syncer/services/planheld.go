@@ -16,11 +16,11 @@ func (s situation) ahead(generation int64) bool {
 // seen undisturbed since the store was restored: what was desired of it last is not
 // known any more.
 func (s situation) unmarked() bool {
-	if s.local.generation != 0 || s.desired.Epoch == s.epoch {
+	if s.local.generation != 0 || s.desired.Epoch == s.Epoch {
 		return false
 	}
 	if o := s.observed; o != nil {
-		return s.local.hash != o.ReadBack && (o.Epoch != s.epoch || o.Held != nil)
+		return s.local.hash != o.ReadBack && (o.Epoch != s.Epoch || o.Held != nil)
 	}
 	return true
 }
@@ -35,17 +35,17 @@ func (s situation) lost() bool {
 		return false
 	case o == nil:
 		// Added or changed before the restore; a creation that was never reported goes on.
-		return s.desired.Epoch != s.epoch && s.desired.Generation > 1
+		return s.desired.Epoch != s.Epoch && s.desired.Generation > 1
 	case o.Phase == record.PhaseHeld && o.Held != nil:
 		return true
-	case o.Epoch == s.epoch:
+	case o.Epoch == s.Epoch:
 		return false
 	}
 	switch o.Phase {
 	case record.PhaseReady, record.PhaseDrifted, record.PhaseHeld, record.PhaseWedged:
 		return true
 	default:
-		return o.ReadBack != "" || s.desired.Generation > 1 && s.desired.Epoch != s.epoch
+		return o.ReadBack != "" || s.desired.Generation > 1 && s.desired.Epoch != s.Epoch
 	}
 }
 

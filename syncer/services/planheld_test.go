@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 // TestWhatIsAheadOfARestoredStoreIsHeld: the epoch tells a generation of a lost
@@ -24,6 +25,7 @@ func TestWhatIsAheadOfARestoredStoreIsHeld(t *testing.T) {
 	apply, remove, prepare := record.IntentApply, record.IntentDelete, record.IntentPrepare
 	again := func(d *record.Desired) { d.Again = true }
 	released := func(d *record.Desired) { d.Keep = record.KeepRelease }
+	e1 := session.Standing{Epoch: "e1"}
 	for _, tt := range []struct {
 		name string
 		s    situation
@@ -32,38 +34,38 @@ func TestWhatIsAheadOfARestoredStoreIsHeld(t *testing.T) {
 	}{
 		{"a later generation", situation{desired: desired(apply), local: stands("", 3)}, report, record.HeldAhead},
 		{"the desired one", situation{desired: desired(apply), observed: reported(""), local: mine()}, report, ""},
-		{"the same number, of the lost history", situation{epoch: "e1", desired: desired(apply, in("e1", record.Branch{Generation: 1})), local: stands("", 2)}, report, record.HeldAhead},
-		{"one before the backup", situation{epoch: "e1", desired: desired(apply, in("e1", record.Branch{Generation: 1})), local: stands("", 1)}, update, ""},
-		{"of an epoch that nobody knows", situation{epoch: "e1", desired: desired(apply, in("e1")), local: stands("e7", 1)}, report, record.HeldAhead},
-		{"given up by a person", situation{epoch: "e1", desired: desired(apply, in("e1", record.Branch{Generation: 7})), local: stands("", 7)}, update, ""},
-		{"later than what was given up", situation{epoch: "e1", desired: desired(apply, in("e1", record.Branch{Generation: 7})), local: stands("", 8)}, report, record.HeldAhead},
-		{"a tombstone before the backup", situation{epoch: "e1", desired: desired(remove), local: stands("", 2)}, detach, ""},
-		{"a tombstone, and a later generation", situation{epoch: "e1", desired: desired(remove), local: stands("", 3)}, report, record.HeldAhead},
-		{"a tombstone of a number that was given twice", situation{epoch: "e1", desired: desired(remove, in("e1", record.Branch{Generation: 1})), local: stands("", 2)}, report, record.HeldAhead},
-		{"a tombstone, and the marks are dropped", situation{epoch: "e1", desired: desired(remove, in("e1")), observed: reported("e1"), local: stands("", 0)}, detach, ""},
-		{"a tombstone, and the marks are dropped before a report", situation{epoch: "e1", desired: desired(remove, in("e1")), local: stands("", 0)}, detach, ""},
-		{"to be released", situation{epoch: "e1", desired: desired(remove, in("e1"), released), observed: reported("e1"), local: mine(func(l *local) { l.epoch, l.marked = "e1", true })}, release, ""},
-		{"released", situation{epoch: "e1", desired: desired(remove, in("e1"), released), observed: reported("e1"), local: stands("", 0)}, acknowledge, ""},
-		{"released, and was held for it", situation{epoch: "e1", desired: desired(remove, in("e1"), released), observed: reported("e1", heldAs(record.HeldAhead)), local: stands("", 0)}, acknowledge, ""},
-		{"a prepare, and it stands", situation{epoch: "e1", desired: desired(prepare), local: stands("", 2)}, castVote, ""},
-		{"a prepare, and a later one stands", situation{epoch: "e1", desired: desired(prepare), local: stands("", 3)}, report, record.HeldAhead},
+		{"the same number, of the lost history", situation{Standing: e1, desired: desired(apply, in("e1", record.Branch{Generation: 1})), local: stands("", 2)}, report, record.HeldAhead},
+		{"one before the backup", situation{Standing: e1, desired: desired(apply, in("e1", record.Branch{Generation: 1})), local: stands("", 1)}, update, ""},
+		{"of an epoch that nobody knows", situation{Standing: e1, desired: desired(apply, in("e1")), local: stands("e7", 1)}, report, record.HeldAhead},
+		{"given up by a person", situation{Standing: e1, desired: desired(apply, in("e1", record.Branch{Generation: 7})), local: stands("", 7)}, update, ""},
+		{"later than what was given up", situation{Standing: e1, desired: desired(apply, in("e1", record.Branch{Generation: 7})), local: stands("", 8)}, report, record.HeldAhead},
+		{"a tombstone before the backup", situation{Standing: e1, desired: desired(remove), local: stands("", 2)}, detach, ""},
+		{"a tombstone, and a later generation", situation{Standing: e1, desired: desired(remove), local: stands("", 3)}, report, record.HeldAhead},
+		{"a tombstone of a number that was given twice", situation{Standing: e1, desired: desired(remove, in("e1", record.Branch{Generation: 1})), local: stands("", 2)}, report, record.HeldAhead},
+		{"a tombstone, and the marks are dropped", situation{Standing: e1, desired: desired(remove, in("e1")), observed: reported("e1"), local: stands("", 0)}, detach, ""},
+		{"a tombstone, and the marks are dropped before a report", situation{Standing: e1, desired: desired(remove, in("e1")), local: stands("", 0)}, detach, ""},
+		{"to be released", situation{Standing: e1, desired: desired(remove, in("e1"), released), observed: reported("e1"), local: mine(func(l *local) { l.epoch, l.marked = "e1", true })}, release, ""},
+		{"released", situation{Standing: e1, desired: desired(remove, in("e1"), released), observed: reported("e1"), local: stands("", 0)}, acknowledge, ""},
+		{"released, and was held for it", situation{Standing: e1, desired: desired(remove, in("e1"), released), observed: reported("e1", heldAs(record.HeldAhead)), local: stands("", 0)}, acknowledge, ""},
+		{"a prepare, and it stands", situation{Standing: e1, desired: desired(prepare), local: stands("", 2)}, castVote, ""},
+		{"a prepare, and a later one stands", situation{Standing: e1, desired: desired(prepare), local: stands("", 3)}, report, record.HeldAhead},
 
-		{"gone, not seen since", situation{epoch: "e1", desired: desired(apply), observed: reported("")}, report, record.HeldMissing},
-		{"gone, and stays held", situation{epoch: "e1", desired: desired(apply), observed: reported("e1", heldAs(record.HeldMissing))}, report, record.HeldMissing},
-		{"was ahead, and is gone", situation{epoch: "e1", desired: desired(apply), observed: reported("e1", heldAs(record.HeldAhead))}, report, record.HeldMissing},
-		{"gone, and changed since by others", situation{epoch: "e1", desired: desired(apply, in("e1", record.Branch{Generation: 1})), observed: reported("", func(o *record.Observed) { o.ObservedGeneration = 1 })}, report, record.HeldMissing},
-		{"gone after it was seen", situation{epoch: "e1", desired: desired(apply), observed: reported("e1")}, create, ""},
-		{"gone, ordered again", situation{epoch: "e1", desired: desired(apply, in("e1"), again), observed: reported("e1", heldAs(record.HeldMissing))}, create, ""},
-		{"never reported, added before the backup", situation{epoch: "e1", desired: desired(apply)}, report, record.HeldMissing},
-		{"never reported, a creation", situation{epoch: "e1", desired: desired(apply, func(d *record.Desired) { d.Generation = 1 })}, create, ""},
+		{"gone, not seen since", situation{Standing: e1, desired: desired(apply), observed: reported("")}, report, record.HeldMissing},
+		{"gone, and stays held", situation{Standing: e1, desired: desired(apply), observed: reported("e1", heldAs(record.HeldMissing))}, report, record.HeldMissing},
+		{"was ahead, and is gone", situation{Standing: e1, desired: desired(apply), observed: reported("e1", heldAs(record.HeldAhead))}, report, record.HeldMissing},
+		{"gone, and changed since by others", situation{Standing: e1, desired: desired(apply, in("e1", record.Branch{Generation: 1})), observed: reported("", func(o *record.Observed) { o.ObservedGeneration = 1 })}, report, record.HeldMissing},
+		{"gone after it was seen", situation{Standing: e1, desired: desired(apply), observed: reported("e1")}, create, ""},
+		{"gone, ordered again", situation{Standing: e1, desired: desired(apply, in("e1"), again), observed: reported("e1", heldAs(record.HeldMissing))}, create, ""},
+		{"never reported, added before the backup", situation{Standing: e1, desired: desired(apply)}, report, record.HeldMissing},
+		{"never reported, a creation", situation{Standing: e1, desired: desired(apply, func(d *record.Desired) { d.Generation = 1 })}, create, ""},
 		{"gone in the first epoch", situation{desired: desired(apply), observed: reported("")}, create, ""},
 
-		{"marks dropped, not seen since", situation{epoch: "e1", desired: desired(apply), observed: reported(""), local: stands("", 0)}, report, record.HeldAhead},
-		{"marks dropped, and stays held", situation{epoch: "e1", desired: desired(apply), observed: reported("e1", heldAs(record.HeldAhead)), local: stands("", 0)}, report, record.HeldAhead},
-		{"marks dropped after it was seen", situation{epoch: "e1", desired: desired(apply), observed: reported("e1"), local: stands("", 0)}, update, ""},
+		{"marks dropped, not seen since", situation{Standing: e1, desired: desired(apply), observed: reported(""), local: stands("", 0)}, report, record.HeldAhead},
+		{"marks dropped, and stays held", situation{Standing: e1, desired: desired(apply), observed: reported("e1", heldAs(record.HeldAhead)), local: stands("", 0)}, report, record.HeldAhead},
+		{"marks dropped after it was seen", situation{Standing: e1, desired: desired(apply), observed: reported("e1"), local: stands("", 0)}, update, ""},
 
-		{"etcd went back and has no new epoch", situation{restored: true, desired: desired(apply), observed: reported("")}, rest, ""},
-		{"etcd went back: no order is carried out", situation{restored: true, desired: desired(remove), local: mine()}, rest, ""},
+		{"etcd went back and has no new epoch", situation{Standing: session.Standing{Restored: true}, desired: desired(apply), observed: reported("")}, rest, ""},
+		{"etcd went back: no order is carried out", situation{Standing: session.Standing{Restored: true}, desired: desired(remove), local: mine()}, rest, ""},
 	} {
 		tt.s.now, tt.s.revision, tt.s.fresh = now, revision, true
 		d := plan(tt.s)

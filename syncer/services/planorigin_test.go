@@ -22,11 +22,11 @@ func TestPlanOfAServiceWhoseStorageMoves(t *testing.T) {
 	if d := plan(s); d.act != settle {
 		t.Errorf("it has moved: %+v", d)
 	}
-	s.stopped, s.local.differs = true, "storage_providers"
+	s.Stopped, s.local.differs = true, "storage_providers"
 	if d := plan(s); d.act != rest {
 		t.Errorf("the cluster is paused: %+v", d)
 	}
-	s.stopped, s.moved = false, false
+	s.Stopped, s.moved = false, false
 	if d := plan(s); d.act != report || d.phase != record.PhaseDrifted {
 		t.Errorf("somebody has changed it: %+v", d)
 	}

@@ -34,7 +34,7 @@ func planGone(s situation, message string) decision {
 	}
 	made := s.memory.bucketsMade || s.observed != nil && len(s.observed.BucketsMade) > 0
 	if s.desired.Data == record.DataDelete && made && !s.memory.bucketsDropped {
-		if s.stopped {
+		if s.Stopped {
 			return decision{act: rest}
 		}
 		if d, wait := s.backOff(dropBuckets); wait {
@@ -44,7 +44,7 @@ func planGone(s situation, message string) decision {
 	}
 	if s.dropsVolume() && !s.memory.volumeDone {
 		switch {
-		case s.stopped:
+		case s.Stopped:
 			return decision{act: rest}
 		case s.token.pending:
 			return decision{act: look, after: pollWrite}
@@ -81,7 +81,7 @@ func planOurEnd(s situation) decision {
 		return heldAhead(s, have)
 	case s.local.half:
 		return planHalf(s)
-	case s.stopped:
+	case s.Stopped:
 		return decision{act: rest}
 	case s.desired.Keep == record.KeepRelease:
 		return planRelease(s)

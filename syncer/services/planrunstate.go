@@ -25,7 +25,7 @@ func planRunState(s situation) decision {
 		step, what = stop, "the service was started on the cluster"
 	}
 	if !s.applied() || s.observed.RunState != s.desired.RunState { // a new order
-		if s.stopped || s.desired.Paused {
+		if s.Stopped || s.desired.Paused {
 			return decision{act: rest} // pending until the pause ends
 		}
 		if d, wait := s.backOff(step); wait {

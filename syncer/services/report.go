@@ -72,7 +72,7 @@ func (s *Services) report(ctx context.Context, v *observation, f finding) error 
 			if f.beside && before.VoteOn(v.revision) != nil {
 				return nil
 			}
-			tx.Put(observedKey, nextReport(before, v.desired, v.revision, v.epoch, f, s.session.Now()))
+			tx.Put(observedKey, nextReport(before, v.desired, v.revision, v.Epoch, f, s.session.Now()))
 			return nil
 		},
 	})

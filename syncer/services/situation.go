@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 // whose is what a service of the desired name is to the desired record.
@@ -68,6 +69,7 @@ type local struct {
 
 // situation is everything that a decision is made from.
 type situation struct {
+	session.Standing
 	now     time.Time
 	desired *record.Desired
 	// revision is the mod revision of the desired record.
@@ -75,12 +77,6 @@ type situation struct {
 	// observed is our last report about this life of the replica, or nil.
 	observed *record.Observed
 	local    local
-	// stopped says that the cluster is paused: nothing is written to OSCAR.
-	stopped bool
-	// epoch is the present one as records name it, and restored says that it is over:
-	// etcd was restored, and no control plane has begun another.
-	epoch    string
-	restored bool
 	// resync says that this is a periodic look and not an answer to an event.
 	resync bool
 	// fresh says that the service was read by itself, with its buckets,

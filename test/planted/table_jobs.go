@@ -128,7 +128,7 @@ func ofJobs() []defect {
 		one(
 			"what a syncer has begun and not sent is taken for sent in its next session",
 			"syncer/jobs/attempt.go",
-			"j.deps.Process.unsent(a.key, a.report, s.epoch)",
+			"j.deps.Process.unsent(a.key, a.report, s.Epoch)",
 			"j.deps.Process == nil",
 		).was("d30db3b").shows("a job of a syncer that loses its session is started once"),
 		one(

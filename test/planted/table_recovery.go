@@ -52,7 +52,7 @@ func ofRecovery() []defect {
 		one(
 			"a service that failed when a restored store was saved is made again",
 			"syncer/services/planheld.go",
-			"return o.ReadBack != \"\" || s.desired.Generation > 1 && s.desired.Epoch != s.epoch\n\t}\n}",
+			"return o.ReadBack != \"\" || s.desired.Generation > 1 && s.desired.Epoch != s.Epoch\n\t}\n}",
 			"return false\n\t}\n}",
 		).in(restores).shows("a service that failed at a backup, and is deleted since, is not made again"),
 		one(

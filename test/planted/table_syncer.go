@@ -106,13 +106,13 @@ func ofTheSyncer() []defect {
 		one(
 			"a paused service is changed",
 			"syncer/services/plan.go",
-			"case s.stopped || s.desired.Paused:\n\t\treturn s.waits()\n",
+			"case s.Stopped || s.desired.Paused:\n\t\treturn s.waits()\n",
 			"",
 		).shows("a paused service is changed when the pause ends"),
 		one(
 			"what waits for the end of a pause is not compared after a restore",
 			"syncer/services/plan.go",
-			"if o := s.observed; o == nil && s.epoch == \"\" ||",
+			"if o := s.observed; o == nil && s.Epoch == \"\" ||",
 			"if o := s.observed; o == nil || o.Phase != record.PhaseHeld ||",
 		).was("16cb489").shows("a change that waits for the end of a pause outlives a restore"),
 		one(
