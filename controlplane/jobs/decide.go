@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// jobTries is how many attempts of a job may be refused before it is parked.
-	jobTries = 5
+	// maxTries is how many attempts of a job may be refused before it is parked.
+	maxTries = 5
 	// retryMost is the longest pause after a refusal.
 	retryMost = time.Minute
 	// keepAttempts bounds Job.Past.
 	keepAttempts = 16
-	// maxJobMessage bounds what of a report's message is kept with the job, in bytes.
-	maxJobMessage = 500
+	// maxMessage bounds what of a report's message is kept with the job, in bytes.
+	maxMessage = 500
 	// maxPodReason bounds Kubernetes' reason, in bytes.
 	maxPodReason = 100
 	// maxKeptEvent bounds the events of failed jobs that are kept with them, in bytes: those of
@@ -26,9 +26,9 @@ const (
 	maxKeptEvent = 16 << 10
 )
 
-// jobSituation is everything that a decision about one job is made from, at one
+// situation is everything that a decision about one job is made from, at one
 // revision.
-type jobSituation struct {
+type situation struct {
 	job    record.Job
 	report *record.JobReport
 	// assigned says that an assignment of the present attempt stands, cancelSent that it
@@ -62,9 +62,9 @@ type jobSituation struct {
 	pause time.Duration
 }
 
-// jobDecision is the next step of a job: what its record is then, and what becomes
+// decision is the next step of a job: what its record is then, and what becomes
 // of its attempt. The zero value is no step.
-type jobDecision struct {
+type decision struct {
 	name string
 	next record.Job
 	// drop takes assignment, event and report of the present attempt away.
@@ -80,7 +80,7 @@ type jobDecision struct {
 	resolve record.JobState
 }
 
-// decideJob is pure: the next step of one job, from what stands and what its syncer
+// decide is pure: the next step of one job, from what stands and what its syncer
 // says. Assigning is not among them: see the dispatcher.
 //
 //	an end was reported ────────────────► that end
@@ -91,19 +91,19 @@ type jobDecision struct {
 //	claimed, and its session is gone ───► queued
 //	posted, and the cluster was removed ► vanished
 //	queued, and the federation goes ────► cancelled
-func decideJob(s jobSituation) jobDecision {
+func decide(s situation) decision {
 	switch s.job.State {
 	case record.JobQueued:
 		if s.disbanded {
 			return s.end(record.JobCancelled, record.JobFederationGone, "its federation was deleted")
 		}
-		return jobDecision{}
+		return decision{}
 	case record.JobAssigned, record.JobRunning:
 		if s.job.Place == nil || s.job.Place.URL != "" {
-			return jobDecision{}
+			return decision{}
 		}
 	default:
-		return jobDecision{}
+		return decision{}
 	}
 	var state record.JobState
 	if s.report != nil {
@@ -126,24 +126,24 @@ func decideJob(s jobSituation) jobDecision {
 
 // onItsWay is the step when OSCAR may have it. The job stays with that cluster, whatever happens
 // there.
-func (s jobSituation) onItsWay(state record.JobState) jobDecision {
+func (s situation) onItsWay(state record.JobState) decision {
 	next := s.job
 	switch {
 	case s.cancels && !s.cancelSent && s.assigned:
 		next.Cancel, next.ChangedAt = orderByReplica, record.At(s.now)
-		return jobDecision{name: "order_cancel", next: next, cancel: true}
+		return decision{name: "order_cancel", next: next, cancel: true}
 	case s.revoked && s.assigned && !s.postedSent:
 		next.Posted = true
-		return jobDecision{name: "note_posted", next: next, posted: true}
+		return decision{name: "note_posted", next: next, posted: true}
 	case state == record.JobRunning && s.job.State != record.JobRunning:
 		next.State, next.Reserved, next.ChangedAt = record.JobRunning, nil, record.At(s.now)
 		next.Reason, next.Message = "", ""
 		if s.report.StartedAt != nil {
 			next.StartedAt = s.report.StartedAt
 		}
-		return jobDecision{name: "running", next: next}
+		return decision{name: "running", next: next}
 	}
-	return jobDecision{}
+	return decision{}
 }
 
 // orderByReplica is the Job.Cancel of a job whose replica was removed with jobs=cancel.
@@ -151,21 +151,21 @@ const orderByReplica = "the removal of its service"
 
 // forgotten says, of an attempt without a report that OSCAR was asked, that it may have been: the reports
 // of a cluster that was revoked are forgotten.
-func (s jobSituation) forgotten() bool { return s.job.Posted || s.job.State == record.JobRunning }
+func (s situation) forgotten() bool { return s.job.Posted || s.job.State == record.JobRunning }
 
 // unposted is the step when OSCAR was not asked yet. The attempt is withdrawn when it will not go
 // on where it is, in a transaction that fails if it goes on at that moment.
-func (s jobSituation) unposted(state record.JobState) jobDecision {
+func (s situation) unposted(state record.JobState) decision {
 	claimed := state == record.JobClaimed
 	// In an older epoch more may have happened than the store knows.
 	known := s.epochOf == s.epoch || s.listed
 	switch {
 	case s.registered && s.forgotten():
-		return jobDecision{} // its syncer makes another report
+		return decision{} // its syncer makes another report
 	case !known && s.registered:
-		return jobDecision{}
+		return decision{}
 	case claimed && s.session != 0 && s.report.Session == s.session:
-		return jobDecision{} // its syncer is at work
+		return decision{} // its syncer is at work
 	case !s.registered:
 		return s.withdraw(record.JobClusterLost, "its cluster was removed")
 	case s.thawed:
@@ -179,13 +179,13 @@ func (s jobSituation) unposted(state record.JobState) jobDecision {
 	case s.stopped:
 		return s.withdraw(record.JobWithdrawn, "its cluster takes no jobs now")
 	case s.session != 0 || !s.lost:
-		return jobDecision{} // a new syncer takes it up
+		return decision{} // a new syncer takes it up
 	}
 	return s.withdraw(record.JobClusterLost, "its cluster was lost before it had begun")
 }
 
 // withdraw takes an attempt back, fenced against the syncer that may just claim it.
-func (s jobSituation) withdraw(reason record.JobReason, message string) jobDecision {
+func (s situation) withdraw(reason record.JobReason, message string) decision {
 	if s.disbanded || s.job.Cancel != "" {
 		d := s.end(record.JobCancelled, "", "")
 		if s.disbanded {
@@ -202,11 +202,11 @@ func (s jobSituation) withdraw(reason record.JobReason, message string) jobDecis
 	if s.epochOf != s.epoch {
 		next.Epoch = s.epochOf // it is held like what was queued before the restore
 	}
-	return jobDecision{name: "withdraw", next: next, drop: true, fenced: true}
+	return decision{name: "withdraw", next: next, drop: true, fenced: true}
 }
 
 // refused is the step when OSCAR certainly has not created it.
-func (s jobSituation) refused() jobDecision {
+func (s situation) refused() decision {
 	r := s.report
 	if s.job.Cancel != "" || s.disbanded {
 		d := s.end(record.JobCancelled, "", "")
@@ -216,41 +216,41 @@ func (s jobSituation) refused() jobDecision {
 		return d
 	}
 	next := s.requeued(record.Attempt{
-		State: record.JobRefused, Reason: r.Reason, Status: r.Status, Message: view.Shorten(r.Message, maxJobMessage), Pod: podOf(r),
+		State: record.JobRefused, Reason: r.Reason, Status: r.Status, Message: view.Shorten(r.Message, maxMessage), Pod: podOf(r),
 	})
 	next.Tries++
-	next.Reason, next.Message = r.Reason, view.Shorten(r.Message, maxJobMessage)
+	next.Reason, next.Message = r.Reason, view.Shorten(r.Message, maxMessage)
 	return retry(next, s.now, s.pause)
 }
 
 // withoutInputs is the step when the inputs could not be read: its syncer is certain that nothing of
 // the service has run. The job waits until a member can read them.
-func (s jobSituation) withoutInputs() jobDecision {
+func (s situation) withoutInputs() decision {
 	next := s.failedAttempt(*s.report)
 	next.Tries++
 	return retry(next, s.now, s.pause)
 }
 
 // failedAttempt is the job without its attempt that has failed.
-func (s jobSituation) failedAttempt(r record.JobReport) record.Job {
-	next := s.requeued(record.Attempt{State: record.JobFailed, Reason: r.Reason, Message: view.Shorten(r.Message, maxJobMessage), Pod: podOf(&r)})
+func (s situation) failedAttempt(r record.JobReport) record.Job {
+	next := s.requeued(record.Attempt{State: record.JobFailed, Reason: r.Reason, Message: view.Shorten(r.Message, maxMessage), Pod: podOf(&r)})
 	next.StartedAt, next.EndedAt, next.Kept = nil, nil, false
-	next.Reason, next.Message = r.Reason, view.Shorten(r.Message, maxJobMessage)
+	next.Reason, next.Message = r.Reason, view.Shorten(r.Message, maxMessage)
 	return next
 }
 
 // retry queues a job again that was refused, or parks it.
-func retry(next record.Job, now time.Time, first time.Duration) jobDecision {
-	if next.Tries >= jobTries {
+func retry(next record.Job, now time.Time, first time.Duration) decision {
+	if next.Tries >= maxTries {
 		at := record.At(now)
 		next.State, next.EndedAt = record.JobParked, &at
 		next.Reason = record.JobTooManyAttempts
 		next.Message = "it was refused " + strconv.Itoa(next.Tries) + " times; the attempts say why. Replay it when that is mended"
-		return jobDecision{name: "park", next: next, drop: true}
+		return decision{name: "park", next: next, drop: true}
 	}
 	at := record.At(now.Add(pauseBefore(next.Job, next.Tries, first)))
 	next.NotBefore = &at
-	return jobDecision{name: "requeue", next: next, drop: true}
+	return decision{name: "requeue", next: next, drop: true}
 }
 
 // pauseBefore is how long a job rests after it was refused so many times: doubled
@@ -267,7 +267,7 @@ func pauseBefore(job string, tries int, first time.Duration) time.Duration {
 }
 
 // requeued is the job without its present attempt, which is remembered.
-func (s jobSituation) requeued(a record.Attempt) record.Job {
+func (s situation) requeued(a record.Attempt) record.Job {
 	next := s.job
 	a.Attempt, a.EndedAt = next.Attempt, record.At(s.now)
 	if next.Place != nil {
@@ -286,9 +286,9 @@ func withAttempt(past []record.Attempt, a record.Attempt) []record.Attempt {
 }
 
 // reportedEnd is the end that the syncer has seen.
-func (s jobSituation) reportedEnd() jobDecision {
+func (s situation) reportedEnd() decision {
 	r := s.report
-	d := s.end(r.State, r.Reason, view.Shorten(r.Message, maxJobMessage))
+	d := s.end(r.State, r.Reason, view.Shorten(r.Message, maxMessage))
 	d.next.Pod = podOf(r)
 	if r.State == record.JobFailed && s.job.Size <= maxKeptEvent && !s.disbanded {
 		d.next.Kept, d.dropEvent = true, false
@@ -307,14 +307,14 @@ func podOf(r *record.JobReport) *record.JobPod {
 	if r.Pod == nil {
 		return nil
 	}
-	return &record.JobPod{Reason: view.Shorten(r.Pod.Reason, maxPodReason), Message: view.Shorten(r.Pod.Message, maxJobMessage), ExitCode: r.Pod.ExitCode}
+	return &record.JobPod{Reason: view.Shorten(r.Pod.Reason, maxPodReason), Message: view.Shorten(r.Pod.Message, maxMessage), ExitCode: r.Pod.ExitCode}
 }
 
 // end is the end of the job: nothing is left but its record and its decisions.
-func (s jobSituation) end(state record.JobState, reason record.JobReason, message string) jobDecision {
+func (s situation) end(state record.JobState, reason record.JobReason, message string) decision {
 	next, at := s.job, record.At(s.now)
 	next.State, next.Reason, next.Message = state, reason, message
 	next.Reserved, next.Posting, next.NotBefore = nil, nil, nil
 	next.ChangedAt, next.EndedAt = at, &at
-	return jobDecision{name: "end", next: next, drop: true, dropEvent: true}
+	return decision{name: "end", next: next, drop: true, dropEvent: true}
 }

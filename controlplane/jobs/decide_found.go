@@ -39,7 +39,7 @@ type foundDecision struct {
 //	not known ─────────────────────────► a record for it, as it stands there
 //	a later attempt than the store has ► that attempt
 //	anything else ─────────────────────► the store knows better: a note
-func decideFound(s jobSituation, f foundAttempt) foundDecision {
+func decideFound(s situation, f foundAttempt) foundDecision {
 	at := record.At(s.now)
 	place := &record.Place{
 		ClusterID: f.cluster, ServiceName: f.report.Service, UID: f.member.UID, ClusterUID: f.clusterUID,

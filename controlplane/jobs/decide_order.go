@@ -8,49 +8,49 @@ import (
 )
 
 // cancelJob is pure: the step that ends a job by the order of a person.
-func cancelJob(s jobSituation, by string) (jobDecision, error) {
+func cancelJob(s situation, by string) (decision, error) {
 	j := s.job
 	switch {
 	case j.State == record.JobCancelled:
-		return jobDecision{}, nil
+		return decision{}, nil
 	case j.State == record.JobParked:
 		d := s.end(record.JobCancelled, "", "cancelled after it was parked")
 		d.name, d.next.Cancel = "cancel", by
 		return d, nil
 	case j.State.Ended():
-		return jobDecision{}, hasEnded(j)
+		return decision{}, hasEnded(j)
 	case j.Posting != nil || j.State == record.JobUncertain:
-		return jobDecision{}, &fault.Error{Code: fault.CodeFailedPrecondition, Message: "it is being handed to an endpoint, which nobody can stop"}
+		return decision{}, &fault.Error{Code: fault.CodeFailedPrecondition, Message: "it is being handed to an endpoint, which nobody can stop"}
 	case j.State == record.JobQueued, (s.report == nil || !s.report.State.Bound()) && !j.Posted && j.State != record.JobRunning:
 		d := s.end(record.JobCancelled, "", "")
 		d.name, d.next.Cancel = "cancel", by
 		d.fenced = j.State != record.JobQueued
 		return d, nil
 	case s.cancelSent || !s.assigned:
-		return jobDecision{}, nil
+		return decision{}, nil
 	}
 	next := j
 	next.Cancel, next.ChangedAt = by, record.At(s.now)
-	return jobDecision{name: "order_cancel", next: next, cancel: true}, nil
+	return decision{name: "order_cancel", next: next, cancel: true}, nil
 }
 
 // replayJob is pure: a job that is parked or has failed is queued again, and one that is held
 // since a restore is released.
-func replayJob(s jobSituation) (jobDecision, error) {
+func replayJob(s situation) (decision, error) {
 	j := s.job
 	released := j.State == record.JobQueued && j.Epoch != s.epoch
 	failed := j.State == record.JobFailed
 	switch {
 	case failed && !j.Kept:
-		return jobDecision{}, &fault.Error{Code: fault.CodeFailedPrecondition, Message: fmt.Sprintf(
+		return decision{}, &fault.Error{Code: fault.CodeFailedPrecondition, Message: fmt.Sprintf(
 			"the event of job %s is not kept: those of failed jobs are up to %d bytes; send it again", j.Job, maxKeptEvent)}
 	case !j.State.Ended() && !released:
-		return jobDecision{}, &fault.Error{Code: fault.CodeFailedPrecondition, Message: fmt.Sprintf("job %s has not ended; only one that is parked or has failed is replayed", j.Job)}
+		return decision{}, &fault.Error{Code: fault.CodeFailedPrecondition, Message: fmt.Sprintf("job %s has not ended; only one that is parked or has failed is replayed", j.Job)}
 	case j.State.Ended() && j.State != record.JobParked && !failed:
-		return jobDecision{}, &fault.Error{Code: fault.CodeFailedPrecondition, Message: fmt.Sprintf("job %s is %s; only one that is parked or has failed is replayed", j.Job, j.State)}
+		return decision{}, &fault.Error{Code: fault.CodeFailedPrecondition, Message: fmt.Sprintf("job %s is %s; only one that is parked or has failed is replayed", j.Job, j.State)}
 	}
 	if s.disbanded {
-		return jobDecision{}, &fault.Error{Code: fault.CodeFailedPrecondition, Message: fmt.Sprintf("the service of job %s is gone", j.Job)}
+		return decision{}, &fault.Error{Code: fault.CodeFailedPrecondition, Message: fmt.Sprintf("the service of job %s is gone", j.Job)}
 	}
 	next := j
 	if failed {
@@ -58,15 +58,15 @@ func replayJob(s jobSituation) (jobDecision, error) {
 	}
 	next.State, next.Tries, next.NotBefore, next.EndedAt, next.Cancel = record.JobQueued, 0, nil, nil, ""
 	next.Reason, next.Message, next.ChangedAt, next.Epoch = "", "", record.At(s.now), s.epoch
-	return jobDecision{name: "replay", next: next}, nil
+	return decision{name: "replay", next: next}, nil
 }
 
 // resolveJob is pure: a person says what became of an attempt that is uncertain, or
 // whose cluster is away.
-func resolveJob(s jobSituation, as record.JobState) (jobDecision, error) {
+func resolveJob(s situation, as record.JobState) (decision, error) {
 	j := s.job
 	if j.State.Ended() {
-		return jobDecision{}, hasEnded(j)
+		return decision{}, hasEnded(j)
 	}
 	if j.State == record.JobUncertain { // at an endpoint
 		if as == record.JobVanished {
@@ -78,20 +78,20 @@ func resolveJob(s jobSituation, as record.JobState) (jobDecision, error) {
 	uncertain := posted && s.report.State == record.JobUncertain
 	switch {
 	case !uncertain && (!posted || s.session != 0):
-		return jobDecision{}, &fault.Error{Code: fault.CodeFailedPrecondition, Message: fmt.Sprintf(
+		return decision{}, &fault.Error{Code: fault.CodeFailedPrecondition, Message: fmt.Sprintf(
 			"job %s is not uncertain, and its cluster can be asked", j.Job)}
 	case as == record.JobVanished:
 		return s.resolved(record.JobVanished), nil
 	case !uncertain || s.resolution == record.JobSubmitted || !s.assigned:
-		return jobDecision{}, nil // it is taken for that already
+		return decision{}, nil // it is taken for that already
 	}
 	next := j
 	next.ChangedAt = record.At(s.now)
-	return jobDecision{name: "resolve", next: next, resolve: as}, nil
+	return decision{name: "resolve", next: next, resolve: as}, nil
 }
 
 // resolved is the end that a person has decided.
-func (s jobSituation) resolved(state record.JobState) jobDecision {
+func (s situation) resolved(state record.JobState) decision {
 	d := s.end(state, record.JobResolved, "a person decided so")
 	d.name = "resolve"
 	return d

@@ -24,7 +24,7 @@ type postedWhat struct {
 //	another answer, or never
 //	sent ───────────────────► queued, after a pause; parked after the last one
 //	no answer ──────────────► uncertain
-func decidePosted(s jobSituation, what postedWhat) jobDecision {
+func decidePosted(s situation, what postedWhat) decision {
 	started := s.job.Posting.At
 	switch {
 	case what.status >= 200 && what.status < 300:
@@ -35,20 +35,20 @@ func decidePosted(s jobSituation, what postedWhat) jobDecision {
 		if s.job.Cancel != "" || s.disbanded {
 			return s.end(record.JobCancelled, "", "")
 		}
-		next := s.requeued(record.Attempt{State: record.JobRefused, Reason: record.JobEndpointRefused, Status: what.status, Message: view.Shorten(what.message, maxJobMessage)})
+		next := s.requeued(record.Attempt{State: record.JobRefused, Reason: record.JobEndpointRefused, Status: what.status, Message: view.Shorten(what.message, maxMessage)})
 		next.Tries++
-		next.Reason, next.Message = record.JobEndpointRefused, view.Shorten(what.message, maxJobMessage)
+		next.Reason, next.Message = record.JobEndpointRefused, view.Shorten(what.message, maxMessage)
 		return retry(next, s.now, s.pause)
 	}
 	return uncertain(s, what.message)
 }
 
 // uncertain says that the endpoint was asked, or may have been, with an unknown outcome.
-func uncertain(s jobSituation, why string) jobDecision {
+func uncertain(s situation, why string) decision {
 	next := s.job
 	next.State, next.Posting, next.ChangedAt = record.JobUncertain, nil, record.At(s.now)
-	next.Reason, next.Message = record.JobNoAnswer, view.Shorten(why, maxJobMessage)
-	return jobDecision{name: "uncertain", next: next}
+	next.Reason, next.Message = record.JobNoAnswer, view.Shorten(why, maxMessage)
+	return decision{name: "uncertain", next: next}
 }
 
 // postingLost is after what time of this instance's own observation another one, which

@@ -14,8 +14,8 @@ import (
 var jobClock = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 
 // standingJob is assigned to a cluster that is there, by its first attempt.
-func standingJob(edit ...func(*jobSituation)) jobSituation {
-	s := jobSituation{
+func standingJob(edit ...func(*situation)) situation {
+	s := situation{
 		job: record.Job{
 			V: 1, Job: "j", Federation: "f", State: record.JobAssigned, Attempt: 1, Reserved: &record.Room{Millicores: 1},
 			Place: &record.Place{ClusterID: "c", ServiceName: "s"},
@@ -28,61 +28,61 @@ func standingJob(edit ...func(*jobSituation)) jobSituation {
 	return s
 }
 
-func says(state record.JobState, session int64) func(*jobSituation) {
-	return func(s *jobSituation) { s.report = &record.JobReport{State: state, Session: session} }
+func says(state record.JobState, session int64) func(*situation) {
+	return func(s *situation) { s.report = &record.JobReport{State: state, Session: session} }
 }
 
 func TestDecideJob(t *testing.T) {
-	away := func(s *jobSituation) { s.session = 0 }
-	lost := func(s *jobSituation) { s.session, s.lost = 0, true }
+	away := func(s *situation) { s.session = 0 }
+	lost := func(s *situation) { s.session, s.lost = 0, true }
 	for name, c := range map[string]struct {
-		s    jobSituation
+		s    situation
 		name string
 		want record.JobState
 	}{
 		"unclaimed":                         {standingJob(), "", ""},
 		"unclaimed, away":                   {standingJob(away), "", ""},
 		"unclaimed, lost":                   {standingJob(lost), "withdraw", record.JobQueued},
-		"unclaimed, lost, disbanded":        {standingJob(lost, func(s *jobSituation) { s.disbanded = true }), "end", record.JobCancelled},
-		"unclaimed, stopped":                {standingJob(func(s *jobSituation) { s.stopped = true }), "withdraw", record.JobQueued},
-		"unclaimed, a tombstone":            {standingJob(func(s *jobSituation) { s.gone = true }), "withdraw", record.JobQueued},
-		"unclaimed, another registration":   {standingJob(func(s *jobSituation) { s.registered = false }), "withdraw", record.JobQueued},
-		"unclaimed, of the epoch before":    {standingJob(func(s *jobSituation) { s.epoch = "2" }), "withdraw", record.JobQueued},
-		"the same, not listed":              {standingJob(lost, func(s *jobSituation) { s.epoch, s.listed = "2", false }), "", ""},
-		"unclaimed, and its report is lost": {standingJob(lost, func(s *jobSituation) { s.job.Posted = true }), "", ""},
-		"running, and its report is lost":   {standingJob(lost, func(s *jobSituation) { s.job.State = record.JobRunning }), "", ""},
+		"unclaimed, lost, disbanded":        {standingJob(lost, func(s *situation) { s.disbanded = true }), "end", record.JobCancelled},
+		"unclaimed, stopped":                {standingJob(func(s *situation) { s.stopped = true }), "withdraw", record.JobQueued},
+		"unclaimed, a tombstone":            {standingJob(func(s *situation) { s.gone = true }), "withdraw", record.JobQueued},
+		"unclaimed, another registration":   {standingJob(func(s *situation) { s.registered = false }), "withdraw", record.JobQueued},
+		"unclaimed, of the epoch before":    {standingJob(func(s *situation) { s.epoch = "2" }), "withdraw", record.JobQueued},
+		"the same, not listed":              {standingJob(lost, func(s *situation) { s.epoch, s.listed = "2", false }), "", ""},
+		"unclaimed, and its report is lost": {standingJob(lost, func(s *situation) { s.job.Posted = true }), "", ""},
+		"running, and its report is lost":   {standingJob(lost, func(s *situation) { s.job.State = record.JobRunning }), "", ""},
 		"claimed":                           {standingJob(says(record.JobClaimed, 7)), "", ""},
-		"claimed, stopped":                  {standingJob(says(record.JobClaimed, 7), func(s *jobSituation) { s.stopped = true }), "", ""},
+		"claimed, stopped":                  {standingJob(says(record.JobClaimed, 7), func(s *situation) { s.stopped = true }), "", ""},
 		"claimed by a session that is gone": {standingJob(says(record.JobClaimed, 5)), "", ""},
-		"the same, stopped":                 {standingJob(says(record.JobClaimed, 5), func(s *jobSituation) { s.stopped = true }), "withdraw", record.JobQueued},
+		"the same, stopped":                 {standingJob(says(record.JobClaimed, 5), func(s *situation) { s.stopped = true }), "withdraw", record.JobQueued},
 		"claimed, lost":                     {standingJob(says(record.JobClaimed, 7), lost), "withdraw", record.JobQueued},
-		"claimed, lost, cancelled":          {standingJob(says(record.JobClaimed, 7), lost, func(s *jobSituation) { s.job.Cancel = "me" }), "end", record.JobCancelled},
+		"claimed, lost, cancelled":          {standingJob(says(record.JobClaimed, 7), lost, func(s *situation) { s.job.Cancel = "me" }), "end", record.JobCancelled},
 		"submitting, lost":                  {standingJob(says(record.JobSubmitting, 7), lost), "", ""},
 		"uncertain, lost":                   {standingJob(says(record.JobUncertain, 7), lost), "", ""},
-		"submitted, jobs=cancel":            {standingJob(says(record.JobSubmitted, 7), func(s *jobSituation) { s.cancels = true }), "order_cancel", record.JobAssigned},
-		"the same, ordered":                 {standingJob(says(record.JobSubmitted, 7), func(s *jobSituation) { s.cancels, s.cancelSent = true, true }), "", ""},
-		"submitted, revoked":                {standingJob(says(record.JobSubmitted, 7), func(s *jobSituation) { s.revoked = true }), "note_posted", record.JobAssigned},
-		"submitted, revoked, and noted":     {standingJob(says(record.JobSubmitted, 7), func(s *jobSituation) { s.revoked, s.job.Posted, s.postedSent = true, true, true }), "", ""},
-		"submitted, revoked, and not told":  {standingJob(says(record.JobSubmitted, 7), func(s *jobSituation) { s.revoked, s.job.Posted = true, true }), "note_posted", record.JobAssigned},
-		"running, revoked":                  {standingJob(says(record.JobRunning, 7), func(s *jobSituation) { s.revoked, s.job.State, s.job.Reserved = true, record.JobRunning, nil }), "note_posted", record.JobRunning},
+		"submitted, jobs=cancel":            {standingJob(says(record.JobSubmitted, 7), func(s *situation) { s.cancels = true }), "order_cancel", record.JobAssigned},
+		"the same, ordered":                 {standingJob(says(record.JobSubmitted, 7), func(s *situation) { s.cancels, s.cancelSent = true, true }), "", ""},
+		"submitted, revoked":                {standingJob(says(record.JobSubmitted, 7), func(s *situation) { s.revoked = true }), "note_posted", record.JobAssigned},
+		"submitted, revoked, and noted":     {standingJob(says(record.JobSubmitted, 7), func(s *situation) { s.revoked, s.job.Posted, s.postedSent = true, true, true }), "", ""},
+		"submitted, revoked, and not told":  {standingJob(says(record.JobSubmitted, 7), func(s *situation) { s.revoked, s.job.Posted = true, true }), "note_posted", record.JobAssigned},
+		"running, revoked":                  {standingJob(says(record.JobRunning, 7), func(s *situation) { s.revoked, s.job.State, s.job.Reserved = true, record.JobRunning, nil }), "note_posted", record.JobRunning},
 		"running":                           {standingJob(says(record.JobRunning, 7)), "running", record.JobRunning},
-		"running, noted":                    {standingJob(says(record.JobRunning, 7), func(s *jobSituation) { s.job.State = record.JobRunning }), "", ""},
+		"running, noted":                    {standingJob(says(record.JobRunning, 7), func(s *situation) { s.job.State = record.JobRunning }), "", ""},
 		"succeeded":                         {standingJob(says(record.JobSucceeded, 7)), "end", record.JobSucceeded},
 		"vanished":                          {standingJob(says(record.JobVanished, 7)), "end", record.JobVanished},
-		"submitted, the cluster is removed": {standingJob(says(record.JobSubmitted, 7), func(s *jobSituation) { s.registered = false }), "end", record.JobVanished},
-		"posted, its report is lost, and the cluster is removed":  {standingJob(func(s *jobSituation) { s.registered, s.job.Posted = false, true }), "end", record.JobVanished},
-		"running, its report is lost, and the cluster is removed": {standingJob(func(s *jobSituation) { s.registered, s.job.State = false, record.JobRunning }), "end", record.JobVanished},
-		"given back, claimed, and the cluster is removed":         {standingJob(says(record.JobClaimed, 5), func(s *jobSituation) { s.registered, s.job.Posted = false, true }), "end", record.JobVanished},
-		"nothing is left there":                                   {standingJob(func(s *jobSituation) { s.registered, s.assigned = false, false }), "end", record.JobVanished},
+		"submitted, the cluster is removed": {standingJob(says(record.JobSubmitted, 7), func(s *situation) { s.registered = false }), "end", record.JobVanished},
+		"posted, its report is lost, and the cluster is removed":  {standingJob(func(s *situation) { s.registered, s.job.Posted = false, true }), "end", record.JobVanished},
+		"running, its report is lost, and the cluster is removed": {standingJob(func(s *situation) { s.registered, s.job.State = false, record.JobRunning }), "end", record.JobVanished},
+		"given back, claimed, and the cluster is removed":         {standingJob(says(record.JobClaimed, 5), func(s *situation) { s.registered, s.job.Posted = false, true }), "end", record.JobVanished},
+		"nothing is left there":                                   {standingJob(func(s *situation) { s.registered, s.assigned = false, false }), "end", record.JobVanished},
 		"refused":                                                 {standingJob(says(record.JobRefused, 7)), "requeue", record.JobQueued},
-		"refused, cancelled":                                      {standingJob(says(record.JobRefused, 7), func(s *jobSituation) { s.job.Cancel = "me" }), "end", record.JobCancelled},
-		"refused, the last time":                                  {standingJob(says(record.JobRefused, 7), func(s *jobSituation) { s.job.Tries = jobTries - 1 }), "park", record.JobParked},
+		"refused, cancelled":                                      {standingJob(says(record.JobRefused, 7), func(s *situation) { s.job.Cancel = "me" }), "end", record.JobCancelled},
+		"refused, the last time":                                  {standingJob(says(record.JobRefused, 7), func(s *situation) { s.job.Tries = maxTries - 1 }), "park", record.JobParked},
 		"a word of nobody's":                                      {standingJob(says(record.JobParked, 7)), "", ""},
-		"queued":                                                  {standingJob(func(s *jobSituation) { s.job.State = record.JobQueued }), "", ""},
-		"queued, disbanded":                                       {standingJob(func(s *jobSituation) { s.job.State, s.disbanded = record.JobQueued, true }), "end", record.JobCancelled},
-		"it has started where it waited":                          {standingJob(func(s *jobSituation) { s.thawed = true }), "withdraw", record.JobQueued},
+		"queued":                                                  {standingJob(func(s *situation) { s.job.State = record.JobQueued }), "", ""},
+		"queued, disbanded":                                       {standingJob(func(s *situation) { s.job.State, s.disbanded = record.JobQueued, true }), "end", record.JobCancelled},
+		"it has started where it waited":                          {standingJob(func(s *situation) { s.thawed = true }), "withdraw", record.JobQueued},
 	} {
-		d := decideJob(c.s)
+		d := decide(c.s)
 		if d.name != c.name || d.name != "" && d.next.State != c.want {
 			t.Errorf("%s: %q, then %s; want %q, then %s", name, d.name, d.next.State, c.name, c.want)
 		}
@@ -95,7 +95,7 @@ func TestDecideJob(t *testing.T) {
 	}
 }
 
-func drawJobSituation(t *rapid.T) jobSituation {
+func drawJobSituation(t *rapid.T) situation {
 	states := []record.JobState{
 		"", record.JobQueued, record.JobAssigned, record.JobClaimed, record.JobSubmitting, record.JobSubmitted, record.JobRunning, record.JobRefused,
 		record.JobUncertain, record.JobSucceeded, record.JobFailed, record.JobCancelled, record.JobVanished, record.JobParked, record.JobReturned,
@@ -103,7 +103,7 @@ func drawJobSituation(t *rapid.T) jobSituation {
 	flag := func(name string) bool { return rapid.Bool().Draw(t, name) }
 	s := standingJob()
 	s.job.State = rapid.SampledFrom([]record.JobState{record.JobQueued, record.JobAssigned, record.JobRunning, record.JobParked, record.JobSucceeded}).Draw(t, "job")
-	s.job.Tries, s.job.Posted = rapid.IntRange(0, jobTries-1).Draw(t, "tries"), flag("posted")
+	s.job.Tries, s.job.Posted = rapid.IntRange(0, maxTries-1).Draw(t, "tries"), flag("posted")
 	if flag("reported") {
 		s.report = &record.JobReport{State: rapid.SampledFrom(states).Draw(t, "state"), Session: rapid.Int64Range(6, 7).Draw(t, "of")}
 	}
@@ -124,7 +124,7 @@ func drawJobSituation(t *rapid.T) jobSituation {
 func TestWhatMayRunIsNeverTakenBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawJobSituation(t)
-		d := decideJob(s)
+		d := decide(s)
 		if d.name == "" || s.job.State == record.JobQueued {
 			return
 		}
@@ -151,7 +151,7 @@ func TestWhatMayRunIsNeverTakenBack(t *testing.T) {
 		if d.next.Attempt != s.job.Attempt {
 			t.Fatalf("attempt %d became %d", s.job.Attempt, d.next.Attempt)
 		}
-		if again := decideJob(s); again.name != d.name {
+		if again := decide(s); again.name != d.name {
 			t.Fatal("it is not pure")
 		}
 	})
@@ -193,15 +193,15 @@ func TestDecideFound(t *testing.T) {
 	found := func(attempt int, state record.JobState) foundAttempt {
 		return foundAttempt{cluster: "b", attempt: attempt, report: record.JobReport{State: state, Service: "sb"}, member: record.Member{UID: "u"}}
 	}
-	queued := func(attempt int, edit ...func(*jobSituation)) jobSituation {
+	queued := func(attempt int, edit ...func(*situation)) situation {
 		s := standingJob(edit...)
 		s.job.State, s.job.Attempt, s.job.Place, s.job.Reserved, s.epoch = record.JobQueued, attempt, nil, nil, "2"
 		return s
 	}
-	unknown := jobSituation{job: record.Job{Job: "j"}, now: jobClock, epoch: "2"}
-	assigned := standingJob(func(s *jobSituation) { s.epoch = "2" })
+	unknown := situation{job: record.Job{Job: "j"}, now: jobClock, epoch: "2"}
+	assigned := standingJob(func(s *situation) { s.epoch = "2" })
 	for name, c := range map[string]struct {
-		s           jobSituation
+		s           situation
 		f           foundAttempt
 		state       record.JobState
 		attempt     int
@@ -216,7 +216,7 @@ func TestDecideFound(t *testing.T) {
 		"assigned before":             {assigned, found(2, record.JobRunning), record.JobRunning, 2, true, true},
 		"assigned before, ended":      {assigned, found(2, record.JobSucceeded), record.JobSucceeded, 2, false, true},
 		"the same attempt, elsewhere": {assigned, found(1, record.JobRunning), record.JobAssigned, 1, false, false},
-		"of the present epoch":        {standingJob(func(s *jobSituation) { s.epoch, s.job.Epoch = "2", "2" }), found(9, record.JobRunning), record.JobAssigned, 1, false, false},
+		"of the present epoch":        {standingJob(func(s *situation) { s.epoch, s.job.Epoch = "2", "2" }), found(9, record.JobRunning), record.JobAssigned, 1, false, false},
 	} {
 		d := decideFound(c.s, c.f)
 		if d.next.State != c.state || d.next.Attempt != c.attempt || d.adopt != c.adopt || d.drop != c.drop {
@@ -307,7 +307,7 @@ func TestDecideOffer(t *testing.T) {
 }
 
 func TestDecidePosted(t *testing.T) {
-	s := standingJob(func(s *jobSituation) {
+	s := standingJob(func(s *situation) {
 		s.job.Place, s.job.Posting, s.job.Reserved = &record.Place{URL: "https://e.example.org"}, &record.Posting{Instance: "i"}, nil
 	})
 	for name, c := range map[string]struct {
@@ -353,7 +353,7 @@ func TestPromisesAddUp(t *testing.T) {
 
 // A caller reads of a job under way that it is submitted or runs; in its record it is assigned.
 func TestTheRefusalOfAReplayNamesNoStateThatNobodyIsShown(t *testing.T) {
-	s := jobSituation{job: record.Job{Job: "j", State: record.JobAssigned, Epoch: "e"}, epoch: "e"}
+	s := situation{job: record.Job{Job: "j", State: record.JobAssigned, Epoch: "e"}, epoch: "e"}
 	_, err := replayJob(s)
 	if err == nil || !strings.Contains(err.Error(), "job j has not ended") {
 		t.Errorf("a job under way is refused with %v", err)

@@ -153,7 +153,7 @@ func (c *Controller) assignIn(ctx context.Context, p *round) (roundResult, error
 
 // sealed seals the events of assigned jobs, each to its cluster. It reads and opens an event
 // that is not cached. A job whose event cannot be read ends.
-func (c *Controller) sealed(ctx context.Context, steps []*assignStep) ([]*jobStep, error) {
+func (c *Controller) sealed(ctx context.Context, steps []*assignStep) ([]*step, error) {
 	if len(steps) == 0 {
 		return nil, nil
 	}
@@ -171,12 +171,12 @@ func (c *Controller) sealed(ctx context.Context, steps []*assignStep) ([]*jobSte
 			return nil, err
 		}
 	}
-	out := make([]*jobStep, len(steps))
+	out := make([]*step, len(steps))
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, p := range steps {
 		g.Go(func() error {
-			out[i] = &p.jobStep
+			out[i] = &p.step
 			if !known[i] {
 				body, err := c.openEvent(view, p.id())
 				if err != nil {
@@ -210,10 +210,10 @@ func (c *Controller) openAt(v store.View, key, job string) ([]byte, error) {
 	return c.cfg.Identity.Open(e.Sealed, seal.Header{Purpose: seal.PurposeEvent, UID: job}, c.cfg.Now())
 }
 
-func lostEvent(p *assignStep, now time.Time) *jobStep {
-	sit := jobSituation{job: p.was, now: now}
+func lostEvent(p *assignStep, now time.Time) *step {
+	sit := situation{job: p.was, now: now}
 	d := sit.end(record.JobFailed, record.JobEventLost, "its event cannot be read any more")
-	return &jobStep{name: "end", rev: p.rev, was: p.was, next: d.next, remove: []string{record.EventKey(p.id())}}
+	return &step{name: "end", rev: p.rev, was: p.was, next: d.next, remove: []string{record.EventKey(p.id())}}
 }
 
 // complete adds the records that are written beside the job's record: decision, assignment, event.

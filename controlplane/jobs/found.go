@@ -12,25 +12,25 @@ import (
 
 // foundStep is the step for an attempt that was found of a job; nil when none was. A found attempt
 // counts only in a new epoch, from a cluster that has a replica of the name.
-func foundStep(v *view.View, id string, now time.Time) *jobStep {
+func foundStep(v *view.View, id string, now time.Time) *step {
 	f, ok := foundOf(v, id)
 	if !ok {
 		return nil
 	}
 	j := v.Jobs.ByID.Get(id)
-	sit := jobSituation{job: record.Job{Job: id}, epoch: v.Epoch(), now: now}
+	sit := situation{job: record.Job{Job: id}, epoch: v.Epoch(), now: now}
 	var report int64
 	if j.Rec != nil {
 		sit, report = situationOfJob(v, j.Rec, now)
 	}
 	d := decideFound(sit, f)
 	key := record.JobReportKey(f.cluster, id, f.attempt)
-	out := &jobStep{name: "found", rev: j.Rev, next: d.next, watch: map[string]int64{key: f.rev}}
+	out := &step{name: "found", rev: j.Rev, next: d.next, watch: map[string]int64{key: f.rev}}
 	if j.Rec != nil {
 		out.was = *j.Rec
 	}
 	if d.drop {
-		old := stepOf(v, j, report, jobDecision{name: "found", next: d.next, drop: true})
+		old := stepOf(v, j, report, decision{name: "found", next: d.next, drop: true})
 		out.remove = old.remove
 		maps.Copy(out.watch, old.watch)
 	}

@@ -39,11 +39,11 @@ func newMetrics(reg prometheus.Registerer, s *view.State) (*metrics, error) {
 	})
 	gauge := prometheus.GaugeOpts{Name: "oscarfed_jobs", Help: "Jobs that are known, by the state in their record."}
 	return m, errors.Join(reg.Register(m.steps), reg.Register(m.submitted), reg.Register(m.rounds), reg.Register(m.classes),
-		reg.Register(&jobGauge{s, prometheus.NewDesc(gauge.Name, gauge.Help, []string{"state"}, nil)}))
+		reg.Register(&stateGauge{s, prometheus.NewDesc(gauge.Name, gauge.Help, []string{"state"}, nil)}))
 }
 
 // noted counts a step that was taken.
-func (m *metrics) noted(p *jobStep) {
+func (m *metrics) noted(p *step) {
 	m.steps.WithLabelValues(p.name).Inc()
 	if p.posted != nil {
 		m.submitted.Observe(max(p.posted.Sub(p.was.AcceptedAt.Time), 0).Seconds())
@@ -56,17 +56,17 @@ func (m *metrics) scanned(p *round, took time.Duration) {
 	m.classes.Add(float64(p.classes))
 }
 
-// jobGauge counts jobs by state when it is asked.
-type jobGauge struct {
+// stateGauge counts jobs by state when it is asked.
+type stateGauge struct {
 	state *view.State
 	desc  *prometheus.Desc
 }
 
 // Describe implements prometheus.Collector.
-func (g *jobGauge) Describe(out chan<- *prometheus.Desc) { out <- g.desc }
+func (g *stateGauge) Describe(out chan<- *prometheus.Desc) { out <- g.desc }
 
 // Collect implements prometheus.Collector.
-func (g *jobGauge) Collect(out chan<- prometheus.Metric) {
+func (g *stateGauge) Collect(out chan<- prometheus.Metric) {
 	var counts map[record.JobState]int
 	g.state.Read(func(v *view.View) { counts = maps.Collect(v.Jobs.States.All()) })
 	for state, n := range counts {

@@ -27,7 +27,7 @@ import (
 const freezesAtOnce = 20
 
 // offerStep is the next step about the offers of a job; nil for none.
-func offerStep(v *view.View, id string, cfg stepConfig) *jobStep {
+func offerStep(v *view.View, id string, cfg stepConfig) *step {
 	for _, cluster := range slices.Sorted(v.Jobs.Offered.Of(id)) {
 		sit, ok := situationOfOffer(v, id, cluster, cfg.seen, cfg.now)
 		if !ok {
@@ -117,11 +117,11 @@ func confirmed(state record.JobState) bool {
 	return false
 }
 
-func stepOfOffer(v *view.View, id string, sit offerSituation, d offerDecision) *jobStep {
+func stepOfOffer(v *view.View, id string, sit offerSituation, d offerDecision) *step {
 	j := v.Jobs.ByID.Get(id)
 	n := v.Nodes.Get(sit.cluster)
 	offerKey, answerKey := record.OfferKey(sit.cluster, id), record.OfferAnswerKey(sit.cluster, id)
-	out := &jobStep{name: d.name, rev: j.Rev, watch: map[string]int64{offerKey: n.Offers.Get(id).Rev, answerKey: n.Answers.Get(id).Rev}, silent: true}
+	out := &step{name: d.name, rev: j.Rev, watch: map[string]int64{offerKey: n.Offers.Get(id).Rev, answerKey: n.Answers.Get(id).Rev}, silent: true}
 	if j.Rec != nil {
 		out.was, out.next = *j.Rec, *j.Rec
 	}
@@ -154,15 +154,15 @@ func answer(v *view.View, word record.OfferWord, at record.Time) record.OfferAns
 }
 
 // takeOffer makes a frozen Job a queued job.
-func takeOffer(v *view.View, out *jobStep, sit offerSituation, at record.Time) {
+func takeOffer(v *view.View, out *step, sit offerSituation, at record.Time) {
 	o := sit.offer
 	place := record.Place{ClusterID: sit.cluster, ServiceName: o.Service, UID: o.UID, ClusterUID: v.ClusterUID(sit.cluster), Name: o.Name}
 	if j := sit.job; j != nil && sit.ours {
 		// The offer replaces the attempt there.
-		before := jobSituation{job: *j, now: sit.now}
+		before := situation{job: *j, now: sit.now}
 		report := v.Nodes.Get(sit.cluster).Reports.Get(view.AttemptID{Job: j.Job, Attempt: j.Attempt})
 		out.next = before.requeued(record.Attempt{State: record.JobSubmitted, Reason: record.JobWaited, Message: "it waited there for too long"})
-		old := stepOf(v, view.Versioned[record.Job]{Rec: j, Rev: out.rev}, report.Rev, jobDecision{drop: true})
+		old := stepOf(v, view.Versioned[record.Job]{Rec: j, Rev: out.rev}, report.Rev, decision{drop: true})
 		out.remove = append(out.remove, old.remove...)
 		maps.Copy(out.watch, old.watch)
 	} else {
@@ -200,7 +200,7 @@ const unknownEpoch = "lost"
 
 // giveBack lets a frozen job go on where it is. A job that was assigned there is assigned there
 // again, as another attempt with the existing Job; an offered job ends as returned.
-func giveBack(v *view.View, out *jobStep, at record.Time) {
+func giveBack(v *view.View, out *step, at record.Time) {
 	next := &out.next
 	place := *next.Frozen
 	out.silent = false
@@ -227,7 +227,7 @@ func assignmentOf(j *record.Job) record.Assignment {
 
 // completeSteps opens and seals the events that steps need. A step that cannot be completed is
 // left out.
-func (c *Controller) completeSteps(ctx context.Context, steps []*jobStep) ([]*jobStep, error) {
+func (c *Controller) completeSteps(ctx context.Context, steps []*step) ([]*step, error) {
 	var keys []string
 	for _, p := range steps {
 		switch {
@@ -244,7 +244,7 @@ func (c *Controller) completeSteps(ctx context.Context, steps []*jobStep) ([]*jo
 	if err != nil {
 		return nil, err
 	}
-	out := make([]*jobStep, 0, len(steps))
+	out := make([]*step, 0, len(steps))
 	for _, p := range steps {
 		ok := true
 		switch {
@@ -262,7 +262,7 @@ func (c *Controller) completeSteps(ctx context.Context, steps []*jobStep) ([]*jo
 
 // completeTake copies the event of an offered Job. An offer without a valid event is answered
 // with restore.
-func (c *Controller) completeTake(v store.View, p *jobStep) {
+func (c *Controller) completeTake(v store.View, p *step) {
 	body, err := c.openAt(v, p.event, p.id())
 	if err == nil {
 		err = checkEvent(body)
@@ -273,7 +273,7 @@ func (c *Controller) completeTake(v store.View, p *jobStep) {
 	}
 	if err != nil {
 		c.cfg.Logger.Warn("the event of an offered Job cannot be taken", "job", p.id(), "error", err)
-		*p = jobStep{name: "restore", rev: p.rev, was: p.was, next: p.was, watch: p.watch, silent: true, put: p.put}
+		*p = step{name: "restore", rev: p.rev, was: p.was, next: p.was, watch: p.watch, silent: true, put: p.put}
 		p.next.Job = p.was.Job
 		for i := range p.put {
 			if a, ok := p.put[i].Rec.(record.OfferAnswer); ok {
@@ -288,7 +288,7 @@ func (c *Controller) completeTake(v store.View, p *jobStep) {
 }
 
 // completeBack seals the event to the cluster where the attempt goes on.
-func (c *Controller) completeBack(v store.View, p *jobStep) bool {
+func (c *Controller) completeBack(v store.View, p *step) bool {
 	j := &p.next
 	body, err := c.openAt(v, record.EventKey(j.Job), j.Job)
 	var sealed string

@@ -24,7 +24,7 @@ type Order struct {
 // assignment asks its syncer, and the job ends as the syncer then reports: it may have
 // succeeded meanwhile. Cancelling a cancelled job is no error.
 func (c *Controller) Cancel(ctx context.Context, caller identity.Caller, o Order) (*Job, error) {
-	return c.order(ctx, caller, o, record.ActionCancelJob, func(_ *view.View, s jobSituation) (jobDecision, error) {
+	return c.order(ctx, caller, o, record.ActionCancelJob, func(_ *view.View, s situation) (decision, error) {
 		return cancelJob(s, caller.Subject)
 	})
 }
@@ -34,7 +34,7 @@ func (c *Controller) Cancel(ctx context.Context, caller identity.Caller, o Order
 // member might have it, is released: if that member has it, it runs twice. As a new job, it is for
 // who may use the service now, and counts in the limits of jobs in flight.
 func (c *Controller) Replay(ctx context.Context, caller identity.Caller, o Order) (*Job, error) {
-	return c.order(ctx, caller, o, record.ActionReplayJob, func(v *view.View, s jobSituation) (jobDecision, error) {
+	return c.order(ctx, caller, o, record.ActionReplayJob, func(v *view.View, s situation) (decision, error) {
 		d, err := replayJob(s)
 		if err == nil {
 			err = c.mayRun(v, caller, &s.job)
@@ -62,11 +62,11 @@ func (c *Controller) Resolve(ctx context.Context, caller identity.Caller, o Orde
 	if as != record.JobSubmitted && as != record.JobVanished {
 		return nil, &fault.Error{Code: fault.CodeInvalid, Message: fmt.Sprintf("a job is resolved as %s or as %s", record.JobSubmitted, record.JobVanished)}
 	}
-	return c.order(ctx, caller, o, record.ActionResolveJob, func(_ *view.View, s jobSituation) (jobDecision, error) { return resolveJob(s, as) })
+	return c.order(ctx, caller, o, record.ActionResolveJob, func(_ *view.View, s situation) (decision, error) { return resolveJob(s, as) })
 }
 
 // orderDecider decides what an order does to a job.
-type orderDecider func(*view.View, jobSituation) (jobDecision, error)
+type orderDecider func(*view.View, situation) (decision, error)
 
 // order writes the step of a person's request, retried from the newest state until it is
 // written or refused.
@@ -77,20 +77,20 @@ func (c *Controller) order(ctx context.Context, caller identity.Caller, o Order,
 		if err := c.gate.Fresh(ctx); err != nil {
 			return nil, err
 		}
-		var step *jobStep
+		var p *step
 		var err error
-		c.state.Read(func(v *view.View) { step, err = orderStep(v, caller, o.Job, c.cfg.Now(), decide) })
+		c.state.Read(func(v *view.View) { p, err = orderStep(v, caller, o.Job, c.cfg.Now(), decide) })
 		if err != nil {
 			return nil, err
 		}
-		if step == nil {
+		if p == nil {
 			return c.Get(ctx, caller, o.Job)
 		}
-		step.audit = &record.Audit{
-			By: caller.Subject, Action: action, Outcome: record.OutcomeDone, Federation: step.was.Federation, Owner: step.was.Owner,
-			GroupID: step.was.GroupID, RequestID: o.RequestID, Detail: fmt.Sprintf("job %s: %s, then %s", o.Job, step.was.State, step.next.State),
+		p.audit = &record.Audit{
+			By: caller.Subject, Action: action, Outcome: record.OutcomeDone, Federation: p.was.Federation, Owner: p.was.Owner,
+			GroupID: p.was.GroupID, RequestID: o.RequestID, Detail: fmt.Sprintf("job %s: %s, then %s", o.Job, p.was.State, p.next.State),
 		}
-		done, err := c.commitJobs(ctx, []*jobStep{step})
+		done, err := c.commitJobs(ctx, []*step{p})
 		switch {
 		case err != nil && !errors.Is(err, gate.ErrFence):
 			return nil, fault.Crossing(err)
@@ -109,7 +109,7 @@ func (c *Controller) order(ctx context.Context, caller identity.Caller, o Order,
 }
 
 // orderStep returns no step and no error when nothing is to change.
-func orderStep(v *view.View, caller identity.Caller, id string, now time.Time, decide orderDecider) (*jobStep, error) {
+func orderStep(v *view.View, caller identity.Caller, id string, now time.Time, decide orderDecider) (*step, error) {
 	j, ok := v.Jobs.ByID.Lookup(id)
 	if !ok || !mayReadJob(v, caller, v.Jobs.ByID.Head(id)) {
 		return nil, fault.NotFound(fmt.Sprintf("there is no job %q", id))

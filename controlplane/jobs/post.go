@@ -106,10 +106,10 @@ func (c *Controller) postJob(ctx context.Context, id string) (again time.Duratio
 
 // beginPost writes that this instance delivers a job. It is not cut off when the instance stops: nobody
 // else could tell that the job was not sent.
-func (c *Controller) beginPost(ctx context.Context, sit jobSituation, rev int64, next record.Job) error {
+func (c *Controller) beginPost(ctx context.Context, sit situation, rev int64, next record.Job) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellTimeout)
 	defer cancel()
-	return c.takeStep(ctx, sit, rev, jobDecision{name: "post", next: next})
+	return c.takeStep(ctx, sit, rev, decision{name: "post", next: next})
 }
 
 // tellPosted writes the outcome of a job that this instance has sent, also while the instance
@@ -168,7 +168,7 @@ func (c *Controller) tenantOf(id string) (out share.Tenant) {
 }
 
 // postSituation is false for a job that is not at an endpoint.
-func (c *Controller) postSituation(id string) (sit jobSituation, rev int64, ok bool) {
+func (c *Controller) postSituation(id string) (sit situation, rev int64, ok bool) {
 	c.state.Read(func(v *view.View) {
 		j := v.Jobs.ByID.Get(id)
 		if j.Rec == nil || !v.Jobs.Posted.Get(id) || j.Rec.State != record.JobAssigned {
@@ -182,13 +182,13 @@ func (c *Controller) postSituation(id string) (sit jobSituation, rev int64, ok b
 }
 
 // takeStep writes one decision about a job at an endpoint.
-func (c *Controller) takeStep(ctx context.Context, sit jobSituation, rev int64, d jobDecision) error {
-	var step *jobStep
+func (c *Controller) takeStep(ctx context.Context, sit situation, rev int64, d decision) error {
+	var p *step
 	c.state.Read(func(v *view.View) {
 		was := sit.job
-		step = stepOf(v, view.Versioned[record.Job]{Rec: &was, Rev: rev}, 0, d)
+		p = stepOf(v, view.Versioned[record.Job]{Rec: &was, Rev: rev}, 0, d)
 	})
-	done, err := c.commitJobs(ctx, []*jobStep{step})
+	done, err := c.commitJobs(ctx, []*step{p})
 	if err == nil && len(done) == 0 {
 		return gate.ErrStale
 	}

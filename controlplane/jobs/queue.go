@@ -129,5 +129,5 @@ func whyWaits(v *view.View, j *record.Job) (record.JobReason, string) {
 	if first.Reason != record.JobNoCandidate {
 		return j.Reason, j.Message
 	}
-	return first.Reason, view.Shorten(fmt.Sprintf("%d of its jobs wait before it: %s", class.Before(view.PositionOf(j)).Len(), first.Message), maxJobMessage)
+	return first.Reason, view.Shorten(fmt.Sprintf("%d of its jobs wait before it: %s", class.Before(view.PositionOf(j)).Len(), first.Message), maxMessage)
 }

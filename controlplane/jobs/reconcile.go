@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// jobTick is the time between two checks of conditions that only time changes.
-	jobTick = time.Second
+	// tickEvery is the time between two checks of conditions that only time changes.
+	tickEvery = time.Second
 	// tickLate is how late a tick shows that this process itself stood still: a session that it
 	// has not seen meanwhile may have existed.
 	tickLate = 5 * time.Second
@@ -103,7 +103,7 @@ func (c *Controller) stateChanged(news *view.Changes) {
 // reconcileJobs takes steps of jobs until ctx ends.
 func (c *Controller) reconcileJobs(ctx context.Context) error {
 	d := c.reconciler
-	ticker := time.NewTicker(jobTick)
+	ticker := time.NewTicker(tickEvery)
 	defer ticker.Stop()
 	var rest time.Duration
 	for {
@@ -117,7 +117,7 @@ func (c *Controller) reconcileJobs(ctx context.Context) error {
 		ids := d.take()
 		if len(ids) == 0 || c.gate.Unverified() {
 			d.look(ids...)
-			if len(ids) > 0 && !gate.Pause(ctx, jobTick) {
+			if len(ids) > 0 && !gate.Pause(ctx, tickEvery) {
 				return ctx.Err()
 			}
 			continue
@@ -142,7 +142,7 @@ func (c *Controller) reconcileJobs(ctx context.Context) error {
 // stepJobs takes the steps of jobs, and returns the jobs that must be queued again.
 func (c *Controller) stepJobs(ctx context.Context, ids []string) (left []string, err error) {
 	for part := range slices.Chunk(ids, maxJobSteps) {
-		var steps []*jobStep
+		var steps []*step
 		taken := map[string]int{}
 		c.state.Read(func(v *view.View) {
 			cfg := c.stepConfig(taken)
@@ -156,7 +156,7 @@ func (c *Controller) stepJobs(ctx context.Context, ids []string) (left []string,
 			}
 		})
 		ready, stepErr := c.completeSteps(ctx, steps)
-		var done []*jobStep
+		var done []*step
 		if stepErr == nil {
 			done, stepErr = c.commitJobs(ctx, ready)
 		}
@@ -191,7 +191,7 @@ func (c *Controller) stepConfig(taken map[string]int) stepConfig {
 }
 
 // nextStep decides on one job; nil for no step.
-func nextStep(v *view.View, id string, cfg stepConfig) *jobStep {
+func nextStep(v *view.View, id string, cfg stepConfig) *step {
 	if p := foundStep(v, id, cfg.now); p != nil {
 		return p
 	}
@@ -205,14 +205,14 @@ func nextStep(v *view.View, id string, cfg stepConfig) *jobStep {
 	if heir := v.Heir(j.Rec.Federation); heir != nil && !j.Rec.State.Ended() {
 		next := *j.Rec
 		next.Federation, next.GroupID, next.ChangedAt = heir.UID, heir.GroupID, record.At(cfg.now)
-		return &jobStep{name: "follow", rev: j.Rev, was: *j.Rec, next: next, watch: map[string]int64{record.FederationKey(heir.UID): v.Federations.Get(heir.UID).Rev}}
+		return &step{name: "follow", rev: j.Rev, was: *j.Rec, next: next, watch: map[string]int64{record.FederationKey(heir.UID): v.Federations.Get(heir.UID).Rev}}
 	}
 	sit, report := situationOfJob(v, j.Rec, cfg.now)
 	sit.pause = cfg.pause
 	if p := j.Rec.Place; p != nil {
 		sit.lost = cfg.lost(p.ClusterID)
 	}
-	d := decideJob(sit)
+	d := decide(sit)
 	if d.name == "" {
 		return nil
 	}
@@ -220,8 +220,8 @@ func nextStep(v *view.View, id string, cfg stepConfig) *jobStep {
 }
 
 // stepOf makes a decision about a job ready to be written.
-func stepOf(v *view.View, j view.Versioned[record.Job], report int64, d jobDecision) *jobStep {
-	out := &jobStep{name: d.name, rev: j.Rev, was: *j.Rec, next: d.next, watch: map[string]int64{}}
+func stepOf(v *view.View, j view.Versioned[record.Job], report int64, d decision) *step {
+	out := &step{name: d.name, rev: j.Rev, was: *j.Rec, next: d.next, watch: map[string]int64{}}
 	p, n := j.Rec.Place, j.Rec.Attempt
 	if d.dropEvent {
 		out.remove = append(out.remove, record.EventKey(j.Rec.Job))
@@ -262,8 +262,8 @@ func stepOf(v *view.View, j view.Versioned[record.Job], report int64, d jobDecis
 }
 
 // situationOfJob reads the situation of one job and the revision of its report.
-func situationOfJob(v *view.View, j *record.Job, now time.Time) (jobSituation, int64) {
-	sit := jobSituation{job: *j, epoch: v.Epoch(), epochOf: j.Epoch, now: now}
+func situationOfJob(v *view.View, j *record.Job, now time.Time) (situation, int64) {
+	sit := situation{job: *j, epoch: v.Epoch(), epochOf: j.Epoch, now: now}
 	f, ok := v.Federations.Lookup(j.Federation)
 	sit.disbanded = !ok || f.Rec.Phase == record.PhaseDeleting || f.Rec.Phase == record.PhaseRollingBack || f.Rec.Phase.Result()
 	p := j.Place

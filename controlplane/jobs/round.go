@@ -37,7 +37,7 @@ type round struct {
 	heads   heads
 	blocked map[string]bool
 	steps   []*assignStep
-	notes   []*jobStep
+	notes   []*step
 	bytes   int
 	// due is when queues of federations are to be looked at again, because the pause of a job ends.
 	due map[string]time.Time
@@ -60,7 +60,7 @@ func newRound(seen *clock.FirstSeen, now time.Time, weights Weights, needs func(
 
 // assignStep is a job that is to be assigned.
 type assignStep struct {
-	jobStep
+	step
 	recipient seal.Recipient
 	snapshot  delegation.Snapshot
 	decision  delegation.Decision
@@ -221,7 +221,7 @@ func noCandidateMessage(d delegation.Decision) string {
 	for i, v := range d.Verdicts {
 		whys[i] = fmt.Sprintf("%s %s", v.Place, v.Why)
 	}
-	return view.Shorten("no member can take it now; explain says more: "+strings.Join(whys, ", "), maxJobMessage)
+	return view.Shorten("no member can take it now; explain says more: "+strings.Join(whys, ", "), maxMessage)
 }
 
 // full notes once, in the record of the first job of a class, that no member takes it now, and why.
@@ -248,7 +248,7 @@ func (p *round) full(v *view.View, h *head) {
 		_, decision := fl.choose(j.Rec)
 		next := *j.Rec
 		next.Reason, next.Message, next.ChangedAt = record.JobNoCandidate, noCandidateMessage(decision), record.At(p.now)
-		p.notes = append(p.notes, &jobStep{name: "wait", rev: j.Rev, was: *j.Rec, next: next})
+		p.notes = append(p.notes, &step{name: "wait", rev: j.Rev, was: *j.Rec, next: next})
 	default:
 		p.more, p.left[h.fed.UID] = true, true
 	}
@@ -261,7 +261,7 @@ func (p *round) assign(v *view.View, h *head, c choice) {
 	next.State, next.Attempt, next.NotBefore, next.Epoch = record.JobAssigned, next.Attempt+1, nil, p.epoch
 	next.Reason, next.Message, next.ChangedAt = "", "", record.At(p.now)
 	step := &assignStep{
-		jobStep: jobStep{
+		step: step{
 			name: "assign", rev: j.Rev, was: *j.Rec,
 			watch: map[string]int64{record.FederationKey(h.fed.UID): c.candidates.rev},
 		},

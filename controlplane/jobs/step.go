@@ -22,8 +22,8 @@ import (
 // clusters, or their events are large, it changes fewer.
 const maxJobSteps = 40
 
-// jobStep is one job's part of a transaction, with the input of its decision.
-type jobStep struct {
+// step is one job's part of a transaction, with the input of its decision.
+type step struct {
 	name string
 	// rev is that of the job's record, and was what it held.
 	rev  int64
@@ -49,10 +49,10 @@ type jobStep struct {
 	base []record.Promise
 }
 
-func (p *jobStep) id() string { return p.next.Job }
+func (p *step) id() string { return p.next.Job }
 
 // stands says whether the records that the step was decided on are unchanged.
-func (p *jobStep) stands(v store.View) bool {
+func (p *step) stands(v store.View) bool {
 	if kv, _ := v.KV(record.JobKey(p.id())); kv.ModRevision != p.rev {
 		return false
 	}
@@ -67,8 +67,8 @@ func (p *jobStep) stands(v store.View) bool {
 // commitJobs writes the steps that still stand, in as few transactions as they fit into, and
 // returns those, also beside an error. It leaves out a step whose job has changed, without
 // an error: the job is queued again.
-func (c *Controller) commitJobs(ctx context.Context, steps []*jobStep) (done []*jobStep, err error) {
-	err = gate.InParts(steps, func(some []*jobStep) error {
+func (c *Controller) commitJobs(ctx context.Context, steps []*step) (done []*step, err error) {
+	err = gate.InParts(steps, func(some []*step) error {
 		more, err := c.commitTogether(ctx, some)
 		done = append(done, more...)
 		return err
@@ -77,7 +77,7 @@ func (c *Controller) commitJobs(ctx context.Context, steps []*jobStep) (done []*
 }
 
 // commitTogether is one transaction of commitJobs.
-func (c *Controller) commitTogether(ctx context.Context, steps []*jobStep) ([]*jobStep, error) {
+func (c *Controller) commitTogether(ctx context.Context, steps []*step) ([]*step, error) {
 	if len(steps) == 0 {
 		return nil, nil
 	}
@@ -98,7 +98,7 @@ func (c *Controller) commitTogether(ctx context.Context, steps []*jobStep) ([]*j
 	for _, p := range names(steps) {
 		c.gate.Fail("before_" + p)
 	}
-	var done []*jobStep
+	var done []*step
 	began := c.cfg.Now()
 	res, err := c.store.Update(ctx, store.Update{
 		Keys: keys, From: c.state.Mirror.Snapshot().Guess(keys...),
@@ -142,7 +142,7 @@ func (c *Controller) commitTogether(ctx context.Context, steps []*jobStep) ([]*j
 }
 
 // names lists the different names of steps.
-func names(steps []*jobStep) []string {
+func names(steps []*step) []string {
 	var out []string
 	for _, p := range steps {
 		if name := "job_" + p.name; !slices.Contains(out, name) {
@@ -152,7 +152,7 @@ func names(steps []*jobStep) []string {
 	return out
 }
 
-func (p *jobStep) write(tx *store.Txn) {
+func (p *step) write(tx *store.Txn) {
 	if !p.silent {
 		tx.Put(record.JobKey(p.id()), p.next)
 		tx.Touch(record.JobKey(p.id()))
@@ -166,7 +166,7 @@ func (p *jobStep) write(tx *store.Txn) {
 }
 
 // reservedOn lists the clusters whose promises the step changes.
-func (p *jobStep) reservedOn() []string {
+func (p *step) reservedOn() []string {
 	var out []string
 	if p.was.Reserved != nil {
 		out = append(out, p.was.Place.ClusterID)
@@ -206,7 +206,7 @@ func (r *reservations) open(cluster string) *record.Reserved {
 
 // take applies the reservations that a step frees and makes. It returns false when the cluster
 // has promised more than when the choice was made.
-func (r *reservations) take(p *jobStep) bool {
+func (r *reservations) take(p *step) bool {
 	if p.next.Reserved != nil && p.was.Reserved == nil {
 		r.open(p.next.Place.ClusterID)
 		if !within(r.before[p.next.Place.ClusterID], p.base) {

@@ -158,7 +158,7 @@ func jobView(v *view.View, id string) *Job {
 		return out
 	}
 	out.ChangedAt = r.LastTransitionTime.Time
-	out.Reason, out.Message = cmp.Or(r.Reason, j.Reason), cmp.Or(view.Shorten(r.Message, maxJobMessage), j.Message)
+	out.Reason, out.Message = cmp.Or(r.Reason, j.Reason), cmp.Or(view.Shorten(r.Message, maxMessage), j.Message)
 	out.SubmittedAt, out.Pod = view.TimeOf(r.PostedAt), podOf(r)
 	out.StartedAt, out.EndedAt = cmp.Or(view.TimeOf(r.StartedAt), out.StartedAt), cmp.Or(view.TimeOf(r.EndedAt), out.EndedAt)
 	if away && !r.State.Ended() {

@@ -30,7 +30,7 @@ func (j *Jobs) mayPost(share.Tenant) bool { return j.slots.posting.Total() < j.c
 
 // admit takes those that wait, as far as there is room. Each is decided upon again. It
 // needs mu.
-func (j *Jobs) admit(ctx context.Context, s *clusterView, view *store.MirrorView, changes []*jobChange) []*jobChange {
+func (j *Jobs) admit(ctx context.Context, s *clusterView, view *store.MirrorView, changes []*change) []*change {
 	claimed := j.slots.claimed.Clone() // with what is claimed now
 	for {
 		a, more := j.pop(view, &j.slots.claimable, &claimed, mayClaim(&claimed))
@@ -41,7 +41,7 @@ func (j *Jobs) admit(ctx context.Context, s *clusterView, view *store.MirrorView
 			continue
 		}
 		decision := plan(j.situationOf(s, a))
-		if decision.act != jobClaim {
+		if decision.step != stepClaim {
 			j.due.Add(a.key)
 			continue
 		}
@@ -57,14 +57,14 @@ func (j *Jobs) admit(ctx context.Context, s *clusterView, view *store.MirrorView
 			continue
 		}
 		decision := plan(j.situationOf(s, a))
-		if decision.act != jobBegin && decision.act != jobPost {
+		if decision.step != stepBegin && decision.step != stepPost {
 			j.due.Add(a.key)
 			continue
 		}
 		j.slots.posting.Add(a.tenant, 1)
 		a.slot, a.memory.busy = true, true
 		assignment, revision := *a.assignment, a.revision
-		if decision.act == jobBegin {
+		if decision.step == stepBegin {
 			j.calls.Go(func() { j.openJob(ctx, a, assignment) })
 		} else {
 			j.calls.Go(func() { j.repost(ctx, a, assignment, revision) })

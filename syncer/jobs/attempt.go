@@ -35,8 +35,8 @@ type attempt struct {
 	looking time.Time
 }
 
-// jobService is what is known of the Jobs of one service.
-type jobService struct {
+// serviceJobs is what is known of the Jobs of one service.
+type serviceJobs struct {
 	attempts map[string]*attempt
 	// next is when it is listed again by itself, in growing pauses while nothing
 	// changes; soon that it is listed as soon as that may be.
@@ -135,10 +135,10 @@ func (j *Jobs) reportIn(view *store.MirrorView, job string, number int) *record.
 	return r
 }
 
-func (j *Jobs) serviceOf(name string) *jobService {
+func (j *Jobs) serviceOf(name string) *serviceJobs {
 	s := j.services[name]
 	if s == nil {
-		s = &jobService{attempts: map[string]*attempt{}, cancelled: map[string]bool{}}
+		s = &serviceJobs{attempts: map[string]*attempt{}, cancelled: map[string]bool{}}
 		j.services[name] = s
 	}
 	return s

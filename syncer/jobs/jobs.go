@@ -19,8 +19,8 @@ const (
 	claimAhead = 200
 	// batchSize is how many attempts are decided upon together.
 	batchSize = 4096
-	// jobDeletes is how many DELETEs of Jobs are under way at the same time.
-	jobDeletes = 2
+	// maxDeletes is how many DELETEs of Jobs are under way at the same time.
+	maxDeletes = 2
 )
 
 // Jobs makes the attempts that are assigned to the cluster. One goroutine decides and
@@ -43,7 +43,7 @@ type Jobs struct {
 
 	mu       sync.Mutex
 	attempts map[string]*attempt
-	services map[string]*jobService
+	services map[string]*serviceJobs
 	slots    admission
 	epoch    epochSeen
 	// retry is the pause after a write that etcd did not take.
@@ -64,7 +64,7 @@ func New(now *session.Session, lister *Lister, cfg Config, deps Deps) *Jobs {
 		cfg: cfg, deps: deps, session: now, lister: lister,
 		epochs:   signal.New(),
 		attempts: map[string]*attempt{},
-		services: map[string]*jobService{},
+		services: map[string]*serviceJobs{},
 	}
 	j.due = worker.New(worker.Config[string]{HandleAll: j.reconcile, Most: batchSize})
 	j.listings = worker.New(worker.Config[string]{Handle: j.list})
@@ -135,7 +135,7 @@ func (j *Jobs) reconcile(ctx context.Context, keys []string) {
 	}
 	j.mu.Lock()
 	j.inNewEpoch(s)
-	var changes []*jobChange
+	var changes []*change
 	for _, key := range keys {
 		if a := j.refresh(view, key); a != nil {
 			changes = j.decideJob(ctx, s, a, changes)
@@ -163,45 +163,45 @@ func (j *Jobs) inNewEpoch(s *clusterView) {
 }
 
 // decideJob decides about one attempt. It needs mu.
-func (j *Jobs) decideJob(ctx context.Context, s *clusterView, a *attempt, changes []*jobChange) []*jobChange {
+func (j *Jobs) decideJob(ctx context.Context, s *clusterView, a *attempt, changes []*change) []*change {
 	if a.memory.busy || a.queued {
 		return changes
 	}
 	decision := plan(j.situationOf(s, a))
-	if a.slot && decision.act != jobBegin {
+	if a.slot && decision.step != stepBegin {
 		j.giveSlot(a)
 	}
 	a.looking = time.Time{}
-	switch decision.act {
-	case jobRest:
-	case jobClaim:
+	switch decision.step {
+	case stepRest:
+	case stepClaim:
 		a.queued = true
 		j.slots.claimable.add(a.tenant, a.key)
-	case jobBegin, jobPost:
-		if decision.act == jobBegin && a.opened != nil {
+	case stepBegin, stepPost:
+		if decision.step == stepBegin && a.opened != nil {
 			return append(changes, j.change(s, a, decision))
 		}
 		a.queued = true
 		j.slots.ready.add(a.tenant, a.key)
-	case jobLook:
+	case stepLook:
 		a.looking = s.now
 		j.listSoon(a.service)
-	case jobDelete, jobRemove:
-		if j.slots.deleting >= jobDeletes {
+	case stepDelete, stepRemove:
+		if j.slots.deleting >= maxDeletes {
 			j.due.AddAfter(a.key, j.cfg.RetryPause)
 			break
 		}
 		j.slots.deleting++
 		a.memory.busy = true
 		end := j.deleteJob
-		if decision.act == jobRemove {
+		if decision.step == stepRemove {
 			end = j.remove
 		}
 		j.calls.Go(func() { end(ctx, a) })
-	case jobHold:
+	case stepHold:
 		a.memory.busy = true
 		j.calls.Go(func() { j.hold(ctx, a) })
-	case jobReport:
+	case stepReport:
 		return append(changes, j.change(s, a, decision))
 	}
 	if decision.after > 0 {

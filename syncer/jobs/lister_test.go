@@ -138,20 +138,20 @@ func TestReportsAreCutToWhatATransactionHolds(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name  string
-		make  func(i int) jobChange
+		make  func(i int) change
 		sizes []int
 	}{
-		{"ends", func(int) jobChange { return jobChange{} }, []int{100, 100, 50}},
-		{"begins of one service", func(int) jobChange { return jobChange{replica: "a"} }, []int{100, 100, 50}},
-		{"begins of one service each", func(i int) jobChange { return jobChange{replica: fmt.Sprint(i)} }, []int{60, 60, 60, 60, 10}},
-		{"begins first, ends then", func(i int) jobChange {
+		{"ends", func(int) change { return change{} }, []int{100, 100, 50}},
+		{"begins of one service", func(int) change { return change{replica: "a"} }, []int{100, 100, 50}},
+		{"begins of one service each", func(i int) change { return change{replica: fmt.Sprint(i)} }, []int{60, 60, 60, 60, 10}},
+		{"begins first, ends then", func(i int) change {
 			if i < 30 {
-				return jobChange{replica: fmt.Sprint(i)}
+				return change{replica: fmt.Sprint(i)}
 			}
-			return jobChange{}
+			return change{}
 		}, []int{90, 100, 60}},
 	} {
-		var changes []*jobChange
+		var changes []*change
 		for i := range 250 {
 			c := tc.make(i)
 			changes = append(changes, &c)

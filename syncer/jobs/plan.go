@@ -20,12 +20,12 @@ import (
 // alone (memory); another one that finds submitting looks, and never posts.
 func plan(s situation) decision {
 	if s.memory.busy || s.assignment == nil || s.Restored {
-		return decision{act: jobRest}
+		return decision{step: stepRest}
 	}
 	state := s.state()
 	switch {
 	case state.Ended() || state == record.JobRefused:
-		return decision{act: jobRest}
+		return decision{step: stepRest}
 	case !state.Posted():
 		return planUnposted(s)
 	case state == record.JobSubmitting:
@@ -46,19 +46,19 @@ func planUnposted(s situation) decision {
 	case s.state() == "" && (s.assignment.Cancel || s.replica == replicaGone):
 		return planForgotten(s)
 	case s.assignment.Cancel:
-		return jobSays(record.JobCancelled, "", "it was cancelled before OSCAR was asked")
+		return tell(record.JobCancelled, "", "it was cancelled before OSCAR was asked")
 	case s.replica == replicaGone:
 		return gone()
 	case s.Stopped && s.state() == record.JobClaimed:
-		return jobSays(record.JobRefused, record.JobWithdrawn, "the cluster takes no jobs now")
+		return tell(record.JobRefused, record.JobWithdrawn, "the cluster takes no jobs now")
 	case s.Stopped || s.replica == replicaWaits:
-		return decision{act: jobRest}
+		return decision{step: stepRest}
 	case s.memory.unfit != nil:
-		return jobSays(record.JobRefused, s.memory.unfit.reason, s.memory.unfit.message)
+		return tell(record.JobRefused, s.memory.unfit.reason, s.memory.unfit.message)
 	case s.state() == "":
-		return decision{act: jobClaim, state: record.JobClaimed}
+		return decision{step: stepClaim, state: record.JobClaimed}
 	}
-	return decision{act: jobBegin, state: record.JobSubmitting}
+	return decision{step: stepBegin, state: record.JobSubmitting}
 }
 
 // planForgotten: OSCAR may have the Job, and nothing is reported of it. The assignment says so: the reports of a cluster
@@ -67,9 +67,9 @@ func planUnposted(s situation) decision {
 func planForgotten(s situation) decision {
 	switch {
 	case s.assignment.Cancel:
-		return s.foundOr(jobSays(record.JobCancelled, "", "it was cancelled, and OSCAR does not list it"))
+		return s.foundOr(tell(record.JobCancelled, "", "it was cancelled, and OSCAR does not list it"))
 	case s.assignment.Posted:
-		return s.foundOr(jobSays(record.JobUncertain, record.JobNoAnswer, "nothing is reported of it any more, and OSCAR does not list it"))
+		return s.foundOr(tell(record.JobUncertain, record.JobNoAnswer, "nothing is reported of it any more, and OSCAR does not list it"))
 	}
 	return s.foundOr(gone())
 }
@@ -89,7 +89,7 @@ func (s situation) foundOr(unlisted decision) decision {
 }
 
 func gone() decision {
-	return jobSays(record.JobRefused, record.JobServiceGone, "the service that it was assigned to is not on the cluster any more")
+	return tell(record.JobRefused, record.JobServiceGone, "the service that it was assigned to is not on the cluster any more")
 }
 
 // planFormer: the assignment is of an epoch that is over. The store may have forgotten
@@ -97,9 +97,9 @@ func gone() decision {
 // that was not claimed the control plane takes back.
 func planFormer(s situation) decision {
 	if s.state() == record.JobClaimed {
-		return s.foundOr(jobSays(record.JobRefused, record.JobStoreRestored, "the store was restored since it was claimed, and OSCAR does not list it"))
+		return s.foundOr(tell(record.JobRefused, record.JobStoreRestored, "the store was restored since it was claimed, and OSCAR does not list it"))
 	}
-	return s.foundOr(decision{act: jobRest})
+	return s.foundOr(decision{step: stepRest})
 }
 
 // planSubmitting: OSCAR may have been asked, and has not said yes.
@@ -112,14 +112,14 @@ func planSubmitting(s situation) decision {
 		case shown.present:
 			return s.asListed(shown)
 		}
-		return jobSays(record.JobUncertain, record.JobNoAnswer, "the syncer ended while OSCAR was asked, and the Job is not listed")
+		return tell(record.JobUncertain, record.JobNoAnswer, "the syncer ended while OSCAR was asked, and the Job is not listed")
 	}
 	shown := s.listedSince(m.lastPost)
 	switch {
 	case m.outcome == postTaken:
-		return jobSays(record.JobSubmitted, "", "")
+		return tell(record.JobSubmitted, "", "")
 	case m.outcome == postOther:
-		return jobSays(record.JobRefused, record.JobOtherEvent, "OSCAR has a Job of this name with another event")
+		return tell(record.JobRefused, record.JobOtherEvent, "OSCAR has a Job of this name with another event")
 	case m.posts == 0: // begun, and nothing was sent
 		return s.unsent("")
 	case !m.doubt && m.outcome == postNo:
@@ -135,14 +135,14 @@ func planSubmitting(s situation) decision {
 		}
 		return s.no()
 	}
-	uncertain := jobSays(record.JobUncertain, record.JobNoAnswer, fmt.Sprintf("OSCAR was asked %d times and has not said whether it made the Job; it is not listed", m.posts))
+	uncertain := tell(record.JobUncertain, record.JobNoAnswer, fmt.Sprintf("OSCAR was asked %d times and has not said whether it made the Job; it is not listed", m.posts))
 	switch {
 	case s.assignment.Cancel, s.replica == replicaGone, m.unfit != nil, s.now.Sub(m.firstPost) >= s.resend:
 		return uncertain
 	case shown == nil:
 		return lookNow()
 	case s.Stopped || s.replica == replicaWaits:
-		return jobWait(m.firstPost.Add(s.resend).Sub(s.now))
+		return restFor(m.firstPost.Add(s.resend).Sub(s.now))
 	}
 	return s.again()
 }
@@ -151,17 +151,17 @@ func planSubmitting(s situation) decision {
 func (s situation) unsent(why string) decision {
 	switch {
 	case s.assignment.Cancel:
-		return jobSays(record.JobCancelled, "", "it was cancelled before OSCAR was asked")
+		return tell(record.JobCancelled, "", "it was cancelled before OSCAR was asked")
 	case s.replica == replicaGone:
 		return gone()
 	case s.memory.unfit != nil:
-		return jobSays(record.JobRefused, s.memory.unfit.reason, s.memory.unfit.message)
+		return tell(record.JobRefused, s.memory.unfit.reason, s.memory.unfit.message)
 	case s.Stopped:
-		return jobSays(record.JobRefused, record.JobWithdrawn, "the cluster takes no jobs now")
+		return tell(record.JobRefused, record.JobWithdrawn, "the cluster takes no jobs now")
 	case s.memory.posts > 0 && s.now.Sub(s.memory.firstPost) >= s.resend:
-		return jobSays(record.JobRefused, record.JobNoAnswer, why)
+		return tell(record.JobRefused, record.JobNoAnswer, why)
 	case s.replica == replicaWaits:
-		return jobWait(s.resend)
+		return restFor(s.resend)
 	}
 	return s.again()
 }
@@ -170,27 +170,27 @@ func (s situation) unsent(why string) decision {
 func (s situation) again() decision {
 	m := s.memory
 	if m.posts == 0 {
-		return decision{act: jobPost}
+		return decision{step: stepPost}
 	}
 	if wait := m.lastPost.Add(s.pauseAfter(m.posts)).Sub(s.now); wait > 0 {
-		return jobWait(wait)
+		return restFor(wait)
 	}
-	return decision{act: jobPost}
+	return decision{step: stepPost}
 }
 
 // deleteBy deletes the Job, which is listed, by a step, and once more after a pause that doubles.
-func (s situation) deleteBy(step act, shown *listed) decision {
+func (s situation) deleteBy(next step, shown *listed) decision {
 	m := s.memory
 	switch {
 	case m.deletes == 0:
-		return decision{act: step}
+		return decision{step: next}
 	case shown.started.Before(m.lastDelete):
 		return lookNow()
 	}
 	if wait := m.lastDelete.Add(s.pauseAfter(m.deletes)).Sub(s.now); wait > 0 {
-		return jobWait(wait)
+		return restFor(wait)
 	}
-	return decision{act: step}
+	return decision{step: next}
 }
 
 // pauseAfter is how long the next POST or DELETE waits after so many.
@@ -200,7 +200,7 @@ func (s situation) pauseAfter(tries int) time.Duration {
 
 // no: OSCAR has refused it.
 func (s situation) no() decision {
-	d := jobSays(record.JobRefused, record.JobOscarRefused, s.memory.message)
+	d := tell(record.JobRefused, record.JobOscarRefused, s.memory.message)
 	d.status = s.memory.status
 	return d
 }
@@ -209,7 +209,7 @@ func (s situation) no() decision {
 func planUncertain(s situation) decision {
 	switch s.assignment.Resolved {
 	case record.JobSubmitted, record.JobVanished:
-		return jobSays(s.assignment.Resolved, record.JobResolved, "a person has decided so")
+		return tell(s.assignment.Resolved, record.JobResolved, "a person has decided so")
 	}
 	asked := s.sessionStart // by a former process: not later
 	if s.mine() && s.memory.lastPost.After(asked) {
@@ -224,7 +224,7 @@ func planUncertain(s situation) decision {
 	case shown.started.Before(late):
 		return lookSince(slices.MinFunc([]time.Time{late, shown.started.Add(s.pause)}, time.Time.Compare), s.now)
 	}
-	return jobSays(record.JobVanished, record.JobNoAnswer, "OSCAR has never said that it made the Job, and does not list it; it may have run if somebody has deleted it")
+	return tell(record.JobVanished, record.JobNoAnswer, "OSCAR has never said that it made the Job, and does not list it; it may have run if somebody has deleted it")
 }
 
 // planSubmitted: OSCAR has made the Job. How it goes is seen in lists, which come by
@@ -232,23 +232,23 @@ func planUncertain(s situation) decision {
 func planSubmitted(s situation) decision {
 	m, shown := s.memory, s.memory.listed
 	if shown == nil {
-		return decision{act: jobRest}
+		return decision{step: stepRest}
 	}
 	if shown.present {
-		if d := s.asListed(shown); d.act != jobRest && (d.state.Ended() || !s.assignment.Cancel) {
+		if d := s.asListed(shown); d.step != stepRest && (d.state.Ended() || !s.assignment.Cancel) {
 			return s.ofInputs(d)
 		}
 		switch {
 		case s.Stopped:
-			return decision{act: jobRest}
+			return decision{step: stepRest}
 		case !s.assignment.Cancel:
 			return s.cannotStart(shown)
 		}
-		return s.deleteBy(jobDelete, shown)
+		return s.deleteBy(stepDelete, shown)
 	}
 	if s.report.Reason == record.JobCannotStart && !s.assignment.Cancel && !shown.started.Before(m.lastDelete) {
 		// It was seen to be there, and that it never runs.
-		d := jobSays(record.JobRefused, record.JobCannotStart, s.report.Message)
+		d := tell(record.JobRefused, record.JobCannotStart, s.report.Message)
 		d.pod = s.report.Pod
 		return d
 	}
@@ -257,18 +257,18 @@ func planSubmitted(s situation) decision {
 	}
 	switch {
 	case s.removalCancels:
-		return jobSays(record.JobCancelled, "", "its service was deleted with its jobs, as ordered")
+		return tell(record.JobCancelled, "", "its service was deleted with its jobs, as ordered")
 	case s.assignment.Cancel:
-		return jobSays(record.JobCancelled, "", "")
+		return tell(record.JobCancelled, "", "")
 	case m.missing.IsZero() || !shown.started.After(m.missing):
 		return lookSince(shown.started.Add(s.grace), s.now)
 	}
-	return jobSays(record.JobVanished, "", "OSCAR does not list the Job any more; somebody may have deleted it, whether it had ended is not known")
+	return tell(record.JobVanished, "", "OSCAR does not list the Job any more; somebody may have deleted it, whether it had ended is not known")
 }
 
 // asListed reports what a list shows, if it is news.
 func (s situation) asListed(shown *listed) decision {
-	d := jobSays(listedState(shown.job.Status), "", "")
+	d := tell(listedState(shown.job.Status), "", "")
 	if d.state == "" {
 		d.state = record.JobSubmitted
 	}
@@ -278,7 +278,7 @@ func (s situation) asListed(shown *listed) decision {
 	d.startedAt, d.endedAt = shown.job.Started, shown.job.Finished
 	told := s.tellPod(shown, &d)
 	if s.state() == d.state && !told {
-		return decision{act: jobRest}
+		return decision{step: stepRest}
 	}
 	return d
 }
@@ -298,20 +298,20 @@ func listedState(status string) record.JobState {
 	return ""
 }
 
-func jobSays(state record.JobState, reason record.JobReason, message string) decision {
-	return decision{act: jobReport, state: state, reason: reason, message: message}
+func tell(state record.JobState, reason record.JobReason, message string) decision {
+	return decision{step: stepReport, state: state, reason: reason, message: message}
 }
 
-func jobWait(d time.Duration) decision {
-	return decision{act: jobRest, after: max(d, time.Millisecond)}
+func restFor(d time.Duration) decision {
+	return decision{step: stepRest, after: max(d, time.Millisecond)}
 }
 
-func lookNow() decision { return decision{act: jobLook} }
+func lookNow() decision { return decision{step: stepLook} }
 
 // lookSince wants a list that is started at a time or later.
 func lookSince(since, now time.Time) decision {
 	if wait := since.Sub(now); wait > 0 {
-		return jobWait(wait)
+		return restFor(wait)
 	}
 	return lookNow()
 }

@@ -54,88 +54,88 @@ func TestPlanJob(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		s     situation
-		act   act
+		step  step
 		state record.JobState
 	}{
-		{"nothing yet", jobWith(""), jobClaim, record.JobClaimed},
-		{"claimed", jobWith(record.JobClaimed), jobBegin, record.JobSubmitting},
-		{"claimed by a former session", jobWith(record.JobClaimed, otherSession), jobBegin, record.JobSubmitting},
-		{"unclaimed and the service gone", jobWith("", serviceGone), jobLook, ""},
-		{"unclaimed, the service gone, and not listed", jobWith("", serviceGone, listedAgo(0, "")), jobReport, record.JobRefused},
-		{"unclaimed, the service gone, and listed", jobWith("", serviceGone, listedAgo(0, "Pending")), jobReport, record.JobSubmitted},
-		{"claimed and the service gone", jobWith(record.JobClaimed, serviceGone), jobReport, record.JobRefused},
-		{"claimed and cancelled", jobWith(record.JobClaimed, cancelled), jobReport, record.JobCancelled},
-		{"cancelled, and nothing reported", jobWith("", cancelled), jobLook, ""},
-		{"cancelled, nothing reported, and listed", jobWith("", cancelled, listedAgo(0, "Running")), jobReport, record.JobRunning},
-		{"cancelled, nothing reported, and not listed", jobWith("", cancelled, listedAgo(0, "")), jobReport, record.JobCancelled},
-		{"posted, and its report forgotten", jobWith("", readmitted), jobLook, ""},
-		{"posted, its report forgotten, and listed", jobWith("", readmitted, listedAgo(0, "Running")), jobReport, record.JobRunning},
-		{"posted, its report forgotten, and not listed", jobWith("", readmitted, listedAgo(0, "")), jobReport, record.JobUncertain},
-		{"posted, its report forgotten, not listed, and the service gone", jobWith("", readmitted, serviceGone, listedAgo(0, "")), jobReport, record.JobUncertain},
-		{"posted, its report forgotten, not listed, and cancelled", jobWith("", readmitted, cancelled, listedAgo(0, "")), jobReport, record.JobCancelled},
-		{"posted in a former epoch, its report forgotten, and not listed", jobWith("", readmitted, formerEpoch, listedAgo(0, "")), jobReport, record.JobUncertain},
-		{"claimed, and its event lost", jobWith(record.JobClaimed, func(s *situation) { s.memory.unfit = &unfitError{record.JobEventLost, "x"} }), jobReport, record.JobRefused},
-		{"paused before the claim", jobWith("", func(s *situation) { s.Stopped = true }), jobRest, ""},
-		{"paused after the claim", jobWith(record.JobClaimed, func(s *situation) { s.Stopped = true }), jobReport, record.JobRefused},
-		{"of a former epoch", jobWith("", formerEpoch), jobLook, ""},
-		{"of a former epoch, and not listed", jobWith("", formerEpoch, listedAgo(0, "")), jobRest, ""},
-		{"of a former epoch, and listed", jobWith("", formerEpoch, listedAgo(0, "Running")), jobReport, record.JobRunning},
-		{"claimed in a former epoch, and not listed", jobWith(record.JobClaimed, formerEpoch, listedAgo(0, "")), jobReport, record.JobRefused},
+		{"nothing yet", jobWith(""), stepClaim, record.JobClaimed},
+		{"claimed", jobWith(record.JobClaimed), stepBegin, record.JobSubmitting},
+		{"claimed by a former session", jobWith(record.JobClaimed, otherSession), stepBegin, record.JobSubmitting},
+		{"unclaimed and the service gone", jobWith("", serviceGone), stepLook, ""},
+		{"unclaimed, the service gone, and not listed", jobWith("", serviceGone, listedAgo(0, "")), stepReport, record.JobRefused},
+		{"unclaimed, the service gone, and listed", jobWith("", serviceGone, listedAgo(0, "Pending")), stepReport, record.JobSubmitted},
+		{"claimed and the service gone", jobWith(record.JobClaimed, serviceGone), stepReport, record.JobRefused},
+		{"claimed and cancelled", jobWith(record.JobClaimed, cancelled), stepReport, record.JobCancelled},
+		{"cancelled, and nothing reported", jobWith("", cancelled), stepLook, ""},
+		{"cancelled, nothing reported, and listed", jobWith("", cancelled, listedAgo(0, "Running")), stepReport, record.JobRunning},
+		{"cancelled, nothing reported, and not listed", jobWith("", cancelled, listedAgo(0, "")), stepReport, record.JobCancelled},
+		{"posted, and its report forgotten", jobWith("", readmitted), stepLook, ""},
+		{"posted, its report forgotten, and listed", jobWith("", readmitted, listedAgo(0, "Running")), stepReport, record.JobRunning},
+		{"posted, its report forgotten, and not listed", jobWith("", readmitted, listedAgo(0, "")), stepReport, record.JobUncertain},
+		{"posted, its report forgotten, not listed, and the service gone", jobWith("", readmitted, serviceGone, listedAgo(0, "")), stepReport, record.JobUncertain},
+		{"posted, its report forgotten, not listed, and cancelled", jobWith("", readmitted, cancelled, listedAgo(0, "")), stepReport, record.JobCancelled},
+		{"posted in a former epoch, its report forgotten, and not listed", jobWith("", readmitted, formerEpoch, listedAgo(0, "")), stepReport, record.JobUncertain},
+		{"claimed, and its event lost", jobWith(record.JobClaimed, func(s *situation) { s.memory.unfit = &unfitError{record.JobEventLost, "x"} }), stepReport, record.JobRefused},
+		{"paused before the claim", jobWith("", func(s *situation) { s.Stopped = true }), stepRest, ""},
+		{"paused after the claim", jobWith(record.JobClaimed, func(s *situation) { s.Stopped = true }), stepReport, record.JobRefused},
+		{"of a former epoch", jobWith("", formerEpoch), stepLook, ""},
+		{"of a former epoch, and not listed", jobWith("", formerEpoch, listedAgo(0, "")), stepRest, ""},
+		{"of a former epoch, and listed", jobWith("", formerEpoch, listedAgo(0, "Running")), stepReport, record.JobRunning},
+		{"claimed in a former epoch, and not listed", jobWith(record.JobClaimed, formerEpoch, listedAgo(0, "")), stepReport, record.JobRefused},
 
-		{"begun", jobWith(record.JobSubmitting), jobPost, ""},
-		{"begun, and the service gone", jobWith(record.JobSubmitting, serviceGone), jobReport, record.JobRefused},
-		{"taken", jobWith(record.JobSubmitting, posted(postTaken, 0)), jobReport, record.JobSubmitted},
-		{"refused", jobWith(record.JobSubmitting, posted(postNo, 0)), jobReport, record.JobRefused},
-		{"of another event", jobWith(record.JobSubmitting, posted(postOther, 0)), jobReport, record.JobRefused},
-		{"failed", jobWith(record.JobSubmitting, posted(postFailed, time.Second)), jobRest, ""},
-		{"failed a while ago", jobWith(record.JobSubmitting, posted(postFailed, time.Minute)), jobLook, ""},
-		{"failed, and listed too soon", jobWith(record.JobSubmitting, posted(postFailed, time.Minute), listedAgo(55*time.Second, "")), jobLook, ""},
-		{"failed, and not listed", jobWith(record.JobSubmitting, posted(postFailed, time.Minute), listedAgo(time.Second, "")), jobReport, record.JobRefused},
-		{"failed, and yet listed", jobWith(record.JobSubmitting, posted(postFailed, time.Second), listedAgo(0, "Pending")), jobReport, record.JobSubmitted},
-		{"not sent", jobWith(record.JobSubmitting, posted(postUnsent, time.Minute)), jobPost, ""},
-		{"not sent for long", jobWith(record.JobSubmitting, posted(postUnsent, time.Hour)), jobReport, record.JobRefused},
-		{"unanswered", jobWith(record.JobSubmitting, posted(postUnknown, time.Second)), jobLook, ""},
-		{"unanswered, listed before", jobWith(record.JobSubmitting, posted(postUnknown, time.Second), listedAgo(time.Minute, "")), jobLook, ""},
-		{"unanswered, and not listed", jobWith(record.JobSubmitting, posted(postUnknown, time.Minute), listedAgo(time.Second, "")), jobPost, ""},
-		{"unanswered, and listed", jobWith(record.JobSubmitting, posted(postUnknown, time.Minute), listedAgo(time.Second, "Running")), jobReport, record.JobRunning},
-		{"unanswered for long", jobWith(record.JobSubmitting, posted(postUnknown, time.Hour), listedAgo(time.Second, "")), jobReport, record.JobUncertain},
-		{"unanswered, and cancelled", jobWith(record.JobSubmitting, cancelled, posted(postUnknown, time.Minute), listedAgo(time.Second, "")), jobReport, record.JobUncertain},
-		{"refused after one without an answer", jobWith(record.JobSubmitting, posted(postUnknown, time.Minute), func(s *situation) { s.memory.outcome = postNo }), jobLook, ""},
-		{"begun by a former session", jobWith(record.JobSubmitting, otherSession), jobLook, ""},
-		{"begun by a former session of this process, and not sent", jobWith(record.JobSubmitting, otherSession, func(s *situation) { s.ours = true }), jobPost, ""},
-		{"begun by a former session, and not listed", jobWith(record.JobSubmitting, otherSession, listedAgo(0, "")), jobReport, record.JobUncertain},
-		{"begun by a former session, and listed", jobWith(record.JobSubmitting, otherSession, listedAgo(0, "Failed")), jobReport, record.JobFailed},
+		{"begun", jobWith(record.JobSubmitting), stepPost, ""},
+		{"begun, and the service gone", jobWith(record.JobSubmitting, serviceGone), stepReport, record.JobRefused},
+		{"taken", jobWith(record.JobSubmitting, posted(postTaken, 0)), stepReport, record.JobSubmitted},
+		{"refused", jobWith(record.JobSubmitting, posted(postNo, 0)), stepReport, record.JobRefused},
+		{"of another event", jobWith(record.JobSubmitting, posted(postOther, 0)), stepReport, record.JobRefused},
+		{"failed", jobWith(record.JobSubmitting, posted(postFailed, time.Second)), stepRest, ""},
+		{"failed a while ago", jobWith(record.JobSubmitting, posted(postFailed, time.Minute)), stepLook, ""},
+		{"failed, and listed too soon", jobWith(record.JobSubmitting, posted(postFailed, time.Minute), listedAgo(55*time.Second, "")), stepLook, ""},
+		{"failed, and not listed", jobWith(record.JobSubmitting, posted(postFailed, time.Minute), listedAgo(time.Second, "")), stepReport, record.JobRefused},
+		{"failed, and yet listed", jobWith(record.JobSubmitting, posted(postFailed, time.Second), listedAgo(0, "Pending")), stepReport, record.JobSubmitted},
+		{"not sent", jobWith(record.JobSubmitting, posted(postUnsent, time.Minute)), stepPost, ""},
+		{"not sent for long", jobWith(record.JobSubmitting, posted(postUnsent, time.Hour)), stepReport, record.JobRefused},
+		{"unanswered", jobWith(record.JobSubmitting, posted(postUnknown, time.Second)), stepLook, ""},
+		{"unanswered, listed before", jobWith(record.JobSubmitting, posted(postUnknown, time.Second), listedAgo(time.Minute, "")), stepLook, ""},
+		{"unanswered, and not listed", jobWith(record.JobSubmitting, posted(postUnknown, time.Minute), listedAgo(time.Second, "")), stepPost, ""},
+		{"unanswered, and listed", jobWith(record.JobSubmitting, posted(postUnknown, time.Minute), listedAgo(time.Second, "Running")), stepReport, record.JobRunning},
+		{"unanswered for long", jobWith(record.JobSubmitting, posted(postUnknown, time.Hour), listedAgo(time.Second, "")), stepReport, record.JobUncertain},
+		{"unanswered, and cancelled", jobWith(record.JobSubmitting, cancelled, posted(postUnknown, time.Minute), listedAgo(time.Second, "")), stepReport, record.JobUncertain},
+		{"refused after one without an answer", jobWith(record.JobSubmitting, posted(postUnknown, time.Minute), func(s *situation) { s.memory.outcome = postNo }), stepLook, ""},
+		{"begun by a former session", jobWith(record.JobSubmitting, otherSession), stepLook, ""},
+		{"begun by a former session of this process, and not sent", jobWith(record.JobSubmitting, otherSession, func(s *situation) { s.ours = true }), stepPost, ""},
+		{"begun by a former session, and not listed", jobWith(record.JobSubmitting, otherSession, listedAgo(0, "")), stepReport, record.JobUncertain},
+		{"begun by a former session, and listed", jobWith(record.JobSubmitting, otherSession, listedAgo(0, "Failed")), stepReport, record.JobFailed},
 
-		{"uncertain", jobWith(record.JobUncertain, otherSession), jobLook, ""},
-		{"uncertain for long, and not listed", jobWith(record.JobUncertain, otherSession, listedAgo(0, "")), jobReport, record.JobVanished},
-		{"uncertain, and listed", jobWith(record.JobUncertain, otherSession, listedAgo(0, "Suspended")), jobReport, record.JobSubmitted},
-		{"uncertain in a young session", jobWith(record.JobUncertain, otherSession, func(s *situation) { s.sessionStart = s.now.Add(-time.Minute) }, listedAgo(0, "")), jobRest, ""},
-		{"uncertain, of this session", jobWith(record.JobUncertain, posted(postUnknown, time.Minute), listedAgo(0, "")), jobRest, ""},
-		{"uncertain, and a person knows", jobWith(record.JobUncertain, otherSession, func(s *situation) { s.assignment.Resolved = record.JobSubmitted }), jobReport, record.JobSubmitted},
+		{"uncertain", jobWith(record.JobUncertain, otherSession), stepLook, ""},
+		{"uncertain for long, and not listed", jobWith(record.JobUncertain, otherSession, listedAgo(0, "")), stepReport, record.JobVanished},
+		{"uncertain, and listed", jobWith(record.JobUncertain, otherSession, listedAgo(0, "Suspended")), stepReport, record.JobSubmitted},
+		{"uncertain in a young session", jobWith(record.JobUncertain, otherSession, func(s *situation) { s.sessionStart = s.now.Add(-time.Minute) }, listedAgo(0, "")), stepRest, ""},
+		{"uncertain, of this session", jobWith(record.JobUncertain, posted(postUnknown, time.Minute), listedAgo(0, "")), stepRest, ""},
+		{"uncertain, and a person knows", jobWith(record.JobUncertain, otherSession, func(s *situation) { s.assignment.Resolved = record.JobSubmitted }), stepReport, record.JobSubmitted},
 
-		{"submitted", jobWith(record.JobSubmitted), jobRest, ""},
-		{"submitted, and as before", jobWith(record.JobSubmitted, listedAgo(0, "Pending")), jobRest, ""},
-		{"it runs", jobWith(record.JobSubmitted, listedAgo(0, "Running")), jobReport, record.JobRunning},
-		{"its node does not answer", jobWith(record.JobRunning, listedAgo(0, "Unknown")), jobRest, ""},
-		{"it ran, and its pod is gone", jobWith(record.JobRunning, listedAgo(0, "Suspended")), jobRest, ""},
-		{"it ran, and its pod waits again", jobWith(record.JobRunning, listedAgo(0, "Pending")), jobRest, ""},
-		{"it has ended", jobWith(record.JobRunning, listedAgo(0, "Succeeded")), jobReport, record.JobSucceeded},
-		{"made a moment ago, and not listed", jobWith(record.JobSubmitted, posted(postTaken, time.Second), listedAgo(0, "")), jobRest, ""},
-		{"not listed once", jobWith(record.JobRunning, listedAgo(0, ""), func(s *situation) { s.memory.missing = s.now }), jobRest, ""},
-		{"not listed twice", jobWith(record.JobRunning, listedAgo(0, ""), func(s *situation) { s.memory.missing = s.now.Add(-time.Minute) }), jobReport, record.JobVanished},
-		{"to be cancelled", jobWith(record.JobRunning, cancelled, listedAgo(0, "Running")), jobDelete, ""},
-		{"to be cancelled, and ended", jobWith(record.JobRunning, cancelled, listedAgo(0, "Succeeded")), jobReport, record.JobSucceeded},
-		{"deleted, and listed before", jobWith(record.JobRunning, cancelled, listedAgo(time.Minute, "Running"), func(s *situation) { s.memory.deletes, s.memory.lastDelete = 1, s.now }), jobLook, ""},
-		{"deleted, and not listed", jobWith(record.JobRunning, cancelled, listedAgo(0, ""), func(s *situation) { s.memory.deletes, s.memory.lastDelete = 1, s.now.Add(-time.Minute) }), jobReport, record.JobCancelled},
-		{"deleted with its service", jobWith(record.JobRunning, listedAgo(0, ""), func(s *situation) { s.removalCancels = true }), jobReport, record.JobCancelled},
+		{"submitted", jobWith(record.JobSubmitted), stepRest, ""},
+		{"submitted, and as before", jobWith(record.JobSubmitted, listedAgo(0, "Pending")), stepRest, ""},
+		{"it runs", jobWith(record.JobSubmitted, listedAgo(0, "Running")), stepReport, record.JobRunning},
+		{"its node does not answer", jobWith(record.JobRunning, listedAgo(0, "Unknown")), stepRest, ""},
+		{"it ran, and its pod is gone", jobWith(record.JobRunning, listedAgo(0, "Suspended")), stepRest, ""},
+		{"it ran, and its pod waits again", jobWith(record.JobRunning, listedAgo(0, "Pending")), stepRest, ""},
+		{"it has ended", jobWith(record.JobRunning, listedAgo(0, "Succeeded")), stepReport, record.JobSucceeded},
+		{"made a moment ago, and not listed", jobWith(record.JobSubmitted, posted(postTaken, time.Second), listedAgo(0, "")), stepRest, ""},
+		{"not listed once", jobWith(record.JobRunning, listedAgo(0, ""), func(s *situation) { s.memory.missing = s.now }), stepRest, ""},
+		{"not listed twice", jobWith(record.JobRunning, listedAgo(0, ""), func(s *situation) { s.memory.missing = s.now.Add(-time.Minute) }), stepReport, record.JobVanished},
+		{"to be cancelled", jobWith(record.JobRunning, cancelled, listedAgo(0, "Running")), stepDelete, ""},
+		{"to be cancelled, and ended", jobWith(record.JobRunning, cancelled, listedAgo(0, "Succeeded")), stepReport, record.JobSucceeded},
+		{"deleted, and listed before", jobWith(record.JobRunning, cancelled, listedAgo(time.Minute, "Running"), func(s *situation) { s.memory.deletes, s.memory.lastDelete = 1, s.now }), stepLook, ""},
+		{"deleted, and not listed", jobWith(record.JobRunning, cancelled, listedAgo(0, ""), func(s *situation) { s.memory.deletes, s.memory.lastDelete = 1, s.now.Add(-time.Minute) }), stepReport, record.JobCancelled},
+		{"deleted with its service", jobWith(record.JobRunning, listedAgo(0, ""), func(s *situation) { s.removalCancels = true }), stepReport, record.JobCancelled},
 
-		{"an end stands", jobWith(record.JobSucceeded, listedAgo(0, "")), jobRest, ""},
-		{"a refusal stands", jobWith(record.JobRefused), jobRest, ""},
-		{"the store is in doubt", jobWith(record.JobClaimed, func(s *situation) { s.Restored = true }), jobRest, ""},
-		{"nobody asks any more", jobWith(record.JobClaimed, func(s *situation) { s.assignment = nil }), jobRest, ""},
+		{"an end stands", jobWith(record.JobSucceeded, listedAgo(0, "")), stepRest, ""},
+		{"a refusal stands", jobWith(record.JobRefused), stepRest, ""},
+		{"the store is in doubt", jobWith(record.JobClaimed, func(s *situation) { s.Restored = true }), stepRest, ""},
+		{"nobody asks any more", jobWith(record.JobClaimed, func(s *situation) { s.assignment = nil }), stepRest, ""},
 	} {
-		if d := plan(c.s); d.act != c.act || d.state != c.state {
-			t.Errorf("%s: act %d, state %q (%s); want %d, %q", c.name, d.act, d.state, d.message, c.act, c.state)
+		if d := plan(c.s); d.step != c.step || d.state != c.state {
+			t.Errorf("%s: step %d, state %q (%s); want %d, %q", c.name, d.step, d.state, d.message, c.step, c.state)
 		}
 	}
 }
@@ -178,23 +178,23 @@ func TestPlanJobNeverPostsInDoubt(t *testing.T) {
 		calm := s.replica == replicaReady && !s.Stopped && !s.Restored && !s.assignment.Cancel
 		m, shown := s.memory, s.memory.listed
 		switch {
-		case (d.act == jobBegin || d.act == jobClaim) && (!calm || s.assignment.Epoch != s.Epoch || state.Posted() || state == record.JobRefused):
+		case (d.step == stepBegin || d.step == stepClaim) && (!calm || s.assignment.Epoch != s.Epoch || state.Posted() || state == record.JobRefused):
 			t.Fatalf("begun in %+v", s)
-		case d.act == jobPost && (!calm || state != record.JobSubmitting || !s.mine()):
+		case d.step == stepPost && (!calm || state != record.JobSubmitting || !s.mine()):
 			t.Fatalf("posted in %+v", s)
-		case d.act == jobPost && m.posts > 0 && m.doubt && (shown == nil || shown.present || shown.started.Before(m.lastPost) || planTime.Sub(m.firstPost) >= s.resend):
+		case d.step == stepPost && m.posts > 0 && m.doubt && (shown == nil || shown.present || shown.started.Before(m.lastPost) || planTime.Sub(m.firstPost) >= s.resend):
 			t.Fatalf("posted again in %+v", s)
-		case d.act == jobPost && m.posts > 0 && (m.outcome == postTaken || m.outcome == postOther || !m.doubt && m.outcome != postUnsent):
+		case d.step == stepPost && m.posts > 0 && (m.outcome == postTaken || m.outcome == postOther || !m.doubt && m.outcome != postUnsent):
 			t.Fatalf("posted again after an answer in %+v", s)
-		case d.act == jobReport && d.state == record.JobRefused && state.Posted() && (!s.mine() || m.doubt && m.outcome != postOther):
+		case d.step == stepReport && d.state == record.JobRefused && state.Posted() && (!s.mine() || m.doubt && m.outcome != postOther):
 			t.Fatalf("given back in doubt in %+v", s)
-		case d.act == jobReport && d.state == record.JobVanished && (shown == nil || shown.present):
+		case d.step == stepReport && d.state == record.JobVanished && (shown == nil || shown.present):
 			t.Fatalf("vanished without a list that lacks it in %+v", s)
-		case d.act != jobRest && (state.Ended() || state == record.JobRefused):
+		case d.step != stepRest && (state.Ended() || state == record.JobRefused):
 			t.Fatalf("something after an end in %+v", s)
-		case d.act == jobReport && state == record.JobRunning && d.state == record.JobSubmitted:
+		case d.step == stepReport && state == record.JobRunning && d.state == record.JobSubmitted:
 			t.Fatalf("not started any more in %+v", s)
-		case d.act == jobDelete && !s.assignment.Cancel:
+		case d.step == stepDelete && !s.assignment.Cancel:
 			t.Fatalf("deleted without an order in %+v", s)
 		}
 	})

@@ -29,7 +29,7 @@ func (s situation) ofInputs(d decision) decision {
 		d.reason, d.message = record.JobInputsUnreadable, "it failed while the MinIO of its origin, which it reads first, did not answer"
 		return d
 	case s.now.Sub(m.failed) < failedLook:
-		return jobWait(time.Second)
+		return restFor(time.Second)
 	}
 	return d // nobody has looked since
 }

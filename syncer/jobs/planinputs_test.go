@@ -27,23 +27,23 @@ func TestAJobGoesBackOnlyWhenItsInputsWereUnreadable(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		s      situation
-		act    act
+		step   step
 		reason record.JobReason
 	}{
-		{"all holds", unread(), jobReport, record.JobInputsUnreadable},
-		{"it reads nothing there", unread(func(s *situation) { s.memory.fromOrigin = false }), jobReport, record.JobPodFailed},
-		{"it may have started while the MinIO answered", unread(func(s *situation) { s.minio.Readable = s.now.Add(-7 * time.Second) }), jobReport, record.JobPodFailed},
-		{"whether the MinIO has ever answered is not known", unread(func(s *situation) { s.minio.Readable = time.Time{} }), jobReport, record.JobPodFailed},
-		{"the MinIO answers again", unread(func(s *situation) { s.minio.Readable = s.now }), jobReport, record.JobPodFailed},
-		{"no look since it failed", unread(func(s *situation) { s.minio.Dead = s.now.Add(-4 * time.Second) }), jobRest, ""},
+		{"all holds", unread(), stepReport, record.JobInputsUnreadable},
+		{"it reads nothing there", unread(func(s *situation) { s.memory.fromOrigin = false }), stepReport, record.JobPodFailed},
+		{"it may have started while the MinIO answered", unread(func(s *situation) { s.minio.Readable = s.now.Add(-7 * time.Second) }), stepReport, record.JobPodFailed},
+		{"whether the MinIO has ever answered is not known", unread(func(s *situation) { s.minio.Readable = time.Time{} }), stepReport, record.JobPodFailed},
+		{"the MinIO answers again", unread(func(s *situation) { s.minio.Readable = s.now }), stepReport, record.JobPodFailed},
+		{"no look since it failed", unread(func(s *situation) { s.minio.Dead = s.now.Add(-4 * time.Second) }), stepRest, ""},
 		{"and none for long", unread(func(s *situation) {
 			s.minio.Dead, s.memory.failed = time.Time{}, s.now.Add(-failedLook)
 			s.minio.Readable, s.memory.unstarted = s.now.Add(-2*failedLook), s.now.Add(-failedLook-time.Second)
-		}), jobReport, record.JobPodFailed},
-		{"by a former process", unread(func(s *situation) { s.memory.failed, s.memory.fromOrigin = time.Time{}, false }), jobReport, record.JobPodFailed},
-		{"it has succeeded", unread(func(s *situation) { s.memory.listed.job.Status = "Succeeded" }), jobReport, ""},
+		}), stepReport, record.JobPodFailed},
+		{"by a former process", unread(func(s *situation) { s.memory.failed, s.memory.fromOrigin = time.Time{}, false }), stepReport, record.JobPodFailed},
+		{"it has succeeded", unread(func(s *situation) { s.memory.listed.job.Status = "Succeeded" }), stepReport, ""},
 	} {
-		if d := plan(c.s); d.act != c.act || d.reason != c.reason {
+		if d := plan(c.s); d.step != c.step || d.reason != c.reason {
 			t.Errorf("%s: %+v", c.name, d)
 		}
 	}

@@ -70,26 +70,26 @@ func (s situation) cannotStart(shown *listed) decision {
 	m, p := s.memory, shown.pod
 	switch {
 	case s.start <= 0 || p.Offered:
-		return decision{act: jobRest}
+		return decision{step: stepRest}
 	case p.Held && p.Ran, p.CannotRun && s.report.Reason == record.JobCannotStart:
-		return s.deleteBy(jobRemove, shown)
+		return s.deleteBy(stepRemove, shown)
 	case p.CannotRun:
-		d := jobSays(record.JobSubmitted, record.JobCannotStart, "its pod could not start")
+		d := tell(record.JobSubmitted, record.JobCannotStart, "its pod could not start")
 		if d.pod = s.podTold(); d.pod != nil {
 			d.message += ": " + podWords(d.pod)
 		}
 		return d // it is removed when that is reported
 	case p.Held:
-		return decision{act: jobRest} // its node has the word
+		return decision{step: stepRest} // its node has the word
 	case !p.Stuck || m.stuck.IsZero():
-		return decision{act: jobRest}
+		return decision{step: stepRest}
 	}
 	due := m.stuck.Add(s.start)
 	if again := m.lastHold.Add(maxPostPause); again.After(due) {
 		due = again
 	}
 	if wait := due.Sub(s.now); wait > 0 {
-		return jobWait(wait)
+		return restFor(wait)
 	}
-	return decision{act: jobHold}
+	return decision{step: stepHold}
 }

@@ -45,29 +45,29 @@ func TestAJobWhosePodCannotStartIsGivenBack(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		s      situation
-		act    act
+		step   step
 		state  record.JobState
 		reason record.JobReason
 	}{
-		{"why it waits is news", jobWith(record.JobSubmitted, shows("Pending", stuckPod)), jobReport, record.JobSubmitted, record.JobPodWaits},
-		{"and is told once", jobWith(record.JobSubmitted, told, shows("Pending", stuckPod), stuckFor(time.Minute)), jobRest, "", ""},
-		{"also in Kubernetes' other word for it", jobWith(record.JobSubmitted, told, shows("Pending", kube.PodState{Reason: "ErrImagePull", Stuck: true}), stuckFor(time.Minute)), jobRest, "", ""},
-		{"it waits too long", jobWith(record.JobSubmitted, told, shows("Pending", stuckPod), stuckFor(10*time.Minute)), jobHold, "", ""},
-		{"it may wait for ever", jobWith(record.JobSubmitted, told, shows("Pending", stuckPod), stuckFor(time.Hour), func(s *situation) { s.start = -1 }), jobRest, "", ""},
-		{"the cluster is paused", jobWith(record.JobSubmitted, told, shows("Pending", stuckPod), stuckFor(time.Hour), func(s *situation) { s.Stopped = true }), jobRest, "", ""},
-		{"it is offered", jobWith(record.JobSubmitted, told, shows("Pending", offered), stuckFor(time.Hour)), jobRest, "", ""},
-		{"it was held a moment ago", jobWith(record.JobSubmitted, told, shows("Pending", stuckPod), stuckFor(time.Hour), func(s *situation) { s.memory.lastHold = s.now }), jobRest, "", ""},
-		{"its node does not know yet", jobWith(record.JobSubmitted, told, shows("Pending", held), stuckFor(time.Hour)), jobRest, "", ""},
-		{"its node knows", jobWith(record.JobSubmitted, told, shows("Pending", certain), stuckFor(time.Hour)), jobReport, record.JobSubmitted, record.JobCannotStart},
-		{"that is reported", jobWith(record.JobSubmitted, given, shows("Pending", certain), stuckFor(time.Hour)), jobRemove, "", ""},
-		{"its Job is gone", jobWith(record.JobSubmitted, given, gone), jobReport, record.JobRefused, record.JobCannotStart},
-		{"it had just started", jobWith(record.JobSubmitted, told, shows("Pending", late), stuckFor(time.Hour)), jobRemove, "", ""},
-		{"and its Job is gone", jobWith(record.JobSubmitted, told, gone, func(s *situation) { s.memory.missing = s.now.Add(-time.Minute) }), jobReport, record.JobVanished, ""},
-		{"it starts after all", jobWith(record.JobSubmitted, told, shows("Running", kube.PodState{Ran: true})), jobReport, record.JobRunning, ""},
-		{"it is killed", jobWith(record.JobRunning, shows("Failed", kube.PodState{Reason: "OOMKilled", ExitCode: 137, Ran: true})), jobReport, record.JobFailed, record.JobPodFailed},
+		{"why it waits is news", jobWith(record.JobSubmitted, shows("Pending", stuckPod)), stepReport, record.JobSubmitted, record.JobPodWaits},
+		{"and is told once", jobWith(record.JobSubmitted, told, shows("Pending", stuckPod), stuckFor(time.Minute)), stepRest, "", ""},
+		{"also in Kubernetes' other word for it", jobWith(record.JobSubmitted, told, shows("Pending", kube.PodState{Reason: "ErrImagePull", Stuck: true}), stuckFor(time.Minute)), stepRest, "", ""},
+		{"it waits too long", jobWith(record.JobSubmitted, told, shows("Pending", stuckPod), stuckFor(10*time.Minute)), stepHold, "", ""},
+		{"it may wait for ever", jobWith(record.JobSubmitted, told, shows("Pending", stuckPod), stuckFor(time.Hour), func(s *situation) { s.start = -1 }), stepRest, "", ""},
+		{"the cluster is paused", jobWith(record.JobSubmitted, told, shows("Pending", stuckPod), stuckFor(time.Hour), func(s *situation) { s.Stopped = true }), stepRest, "", ""},
+		{"it is offered", jobWith(record.JobSubmitted, told, shows("Pending", offered), stuckFor(time.Hour)), stepRest, "", ""},
+		{"it was held a moment ago", jobWith(record.JobSubmitted, told, shows("Pending", stuckPod), stuckFor(time.Hour), func(s *situation) { s.memory.lastHold = s.now }), stepRest, "", ""},
+		{"its node does not know yet", jobWith(record.JobSubmitted, told, shows("Pending", held), stuckFor(time.Hour)), stepRest, "", ""},
+		{"its node knows", jobWith(record.JobSubmitted, told, shows("Pending", certain), stuckFor(time.Hour)), stepReport, record.JobSubmitted, record.JobCannotStart},
+		{"that is reported", jobWith(record.JobSubmitted, given, shows("Pending", certain), stuckFor(time.Hour)), stepRemove, "", ""},
+		{"its Job is gone", jobWith(record.JobSubmitted, given, gone), stepReport, record.JobRefused, record.JobCannotStart},
+		{"it had just started", jobWith(record.JobSubmitted, told, shows("Pending", late), stuckFor(time.Hour)), stepRemove, "", ""},
+		{"and its Job is gone", jobWith(record.JobSubmitted, told, gone, func(s *situation) { s.memory.missing = s.now.Add(-time.Minute) }), stepReport, record.JobVanished, ""},
+		{"it starts after all", jobWith(record.JobSubmitted, told, shows("Running", kube.PodState{Ran: true})), stepReport, record.JobRunning, ""},
+		{"it is killed", jobWith(record.JobRunning, shows("Failed", kube.PodState{Reason: "OOMKilled", ExitCode: 137, Ran: true})), stepReport, record.JobFailed, record.JobPodFailed},
 	} {
 		d := plan(c.s)
-		if d.act != c.act || d.state != c.state || d.reason != c.reason {
+		if d.step != c.step || d.state != c.state || d.reason != c.reason {
 			t.Errorf("%s: %+v", c.name, d)
 		}
 	}

@@ -24,8 +24,8 @@ const (
 )
 
 // batches cuts reports into parts that one transaction each can hold.
-func batches(changes []*jobChange) [][]*jobChange {
-	var parts [][]*jobChange
+func batches(changes []*change) [][]*change {
+	var parts [][]*change
 	from, replicas := 0, map[string]bool{}
 	for i, c := range changes {
 		compares := i - from + 1 + len(replicas)
@@ -46,8 +46,8 @@ func batches(changes []*jobChange) [][]*jobChange {
 	return parts
 }
 
-// jobChange is one report to be written.
-type jobChange struct {
+// change is one report to be written.
+type change struct {
 	a *attempt
 	// revision of the assignment that it answers.
 	revision int64
@@ -58,9 +58,9 @@ type jobChange struct {
 }
 
 // change makes the report of a decision.
-func (j *Jobs) change(s *clusterView, a *attempt, decision decision) *jobChange {
-	c := &jobChange{a: a, revision: a.revision, next: nextReport(a, decision, j.session.Lease.CreateRevision(), s.Epoch, s.now, j.session.Started)}
-	if decision.act == jobBegin {
+func (j *Jobs) change(s *clusterView, a *attempt, decision decision) *change {
+	c := &change{a: a, revision: a.revision, next: nextReport(a, decision, j.session.Lease.CreateRevision(), s.Epoch, s.now, j.session.Started)}
+	if decision.step == stepBegin {
 		c.replica, c.replicaRevision = a.service, s.of(a.service).revision
 	}
 	return c
@@ -105,7 +105,7 @@ func nextReport(a *attempt, d decision, session int64, epoch string, now, sessio
 
 // commit writes reports in one transaction: all of those whose assignment is still as
 // it was decided upon. It is written only while the session lives.
-func (j *Jobs) commit(ctx context.Context, s *clusterView, changes []*jobChange) {
+func (j *Jobs) commit(ctx context.Context, s *clusterView, changes []*change) {
 	claims, begins, submits, ends := false, false, false, false
 	for _, c := range changes {
 		switch state := c.next.State; {
@@ -147,14 +147,14 @@ func (j *Jobs) hit(applies bool, point string) {
 
 // writeToTheEnd is write, not cut off when the syncer stops: what a report has promised to do is done
 // before the end, so whether it was written has to be known.
-func (j *Jobs) writeToTheEnd(ctx context.Context, s *clusterView, changes []*jobChange) (map[*jobChange]bool, error) {
+func (j *Jobs) writeToTheEnd(ctx context.Context, s *clusterView, changes []*change) (map[*change]bool, error) {
 	ctx, end := session.Outlive(ctx, j.cfg.StopGrace)
 	defer end()
 	return j.write(ctx, s, changes)
 }
 
 // write returns which of the changes were written.
-func (j *Jobs) write(ctx context.Context, s *clusterView, changes []*jobChange) (map[*jobChange]bool, error) {
+func (j *Jobs) write(ctx context.Context, s *clusterView, changes []*change) (map[*change]bool, error) {
 	clusterKey := record.DesiredClusterKey(j.session.ID)
 	keys, mirrored := []string{j.session.Lease.Key()}, []string{clusterKey}
 	for _, c := range changes {
@@ -168,12 +168,12 @@ func (j *Jobs) write(ctx context.Context, s *clusterView, changes []*jobChange) 
 		kv, _ := read.KV(key)
 		return kv.ModRevision
 	}
-	var written map[*jobChange]bool
+	var written map[*change]bool
 	_, err := j.session.Store.Update(ctx, store.Update{
 		Keys: keys,
 		From: s.view.Guess(mirrored...),
 		Build: func(read store.View, tx *store.Txn) error {
-			written = map[*jobChange]bool{}
+			written = map[*change]bool{}
 			if at(read, clusterKey) != s.revision {
 				return fmt.Errorf("%w: the desired cluster", session.ErrStale)
 			}
@@ -205,7 +205,7 @@ func (j *Jobs) write(ctx context.Context, s *clusterView, changes []*jobChange) 
 }
 
 // settled notes what was written and goes on with it; POSTs are to begin by until.
-func (j *Jobs) settled(ctx context.Context, changes []*jobChange, written map[*jobChange]bool, until time.Time, err error) {
+func (j *Jobs) settled(ctx context.Context, changes []*change, written map[*change]bool, until time.Time, err error) {
 	j.session.LoseIfOver(err)
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -269,13 +269,13 @@ func (j *Jobs) last(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	var changes []*jobChange
+	var changes []*change
 	j.mu.Lock()
 	for _, a := range j.attempts {
 		if a.memory.busy || a.assignment == nil || a.memory.posts == 0 {
 			continue
 		}
-		if decision := plan(j.situationOf(s, a)); decision.act == jobReport {
+		if decision := plan(j.situationOf(s, a)); decision.step == stepReport {
 			changes = append(changes, j.change(s, a, decision))
 		}
 	}

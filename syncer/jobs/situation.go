@@ -121,33 +121,33 @@ func (o postOutcome) String() string {
 	return [...]string{"", "taken", "other event", "refused", "failed", "not sent", "unanswered"}[o]
 }
 
-// act is a step.
-type act int
+// step is what is done next about an attempt.
+type step int
 
 const (
-	// jobRest: nothing is to be done, or not before decision.after.
-	jobRest act = iota
-	// jobClaim: take the attempt.
-	jobClaim
-	// jobBegin: read the event, report submitting, and POST.
-	jobBegin
-	// jobPost: POST once more.
-	jobPost
-	// jobLook: list the Jobs of the service, from now on.
-	jobLook
-	// jobDelete: DELETE the Job.
-	jobDelete
-	// jobHold: see to it that the pod of the Job, which is stuck, does not start any more.
-	jobHold
-	// jobRemove: delete the Job whose pod is held.
-	jobRemove
-	// jobReport: write the decision's state.
-	jobReport
+	// stepRest: nothing is to be done, or not before decision.after.
+	stepRest step = iota
+	// stepClaim: take the attempt.
+	stepClaim
+	// stepBegin: read the event, report submitting, and POST.
+	stepBegin
+	// stepPost: POST once more.
+	stepPost
+	// stepLook: list the Jobs of the service, from now on.
+	stepLook
+	// stepDelete: DELETE the Job.
+	stepDelete
+	// stepHold: see to it that the pod of the Job, which is stuck, does not start any more.
+	stepHold
+	// stepRemove: delete the Job whose pod is held.
+	stepRemove
+	// stepReport: write the decision's state.
+	stepReport
 )
 
 // decision is what plan answers.
 type decision struct {
-	act act
+	step step
 	// What a report is to say.
 	state              record.JobState
 	reason             record.JobReason

@@ -31,7 +31,7 @@ func ofJobs() []defect {
 			"a job that OSCAR was asked for in vain is uncertain for ever",
 			"syncer/jobs/plan.go",
 			"case state == record.JobUncertain:\n\t\treturn planUncertain(s)",
-			"case state == record.JobUncertain:\n\t\treturn decision{act: jobRest}",
+			"case state == record.JobUncertain:\n\t\treturn decision{step: stepRest}",
 		),
 		one(
 			"an attempt is withdrawn although OSCAR may have been asked",
@@ -76,8 +76,8 @@ func ofJobs() []defect {
 		one(
 			"a cancelled job goes on where it was assigned",
 			"controlplane/jobs/decide_order.go",
-			"return jobDecision{name: \"order_cancel\", next: next, cancel: true}, nil",
-			"return jobDecision{name: \"order_cancel\", next: next}, nil",
+			"return decision{name: \"order_cancel\", next: next, cancel: true}, nil",
+			"return decision{name: \"order_cancel\", next: next}, nil",
 		),
 		one(
 			"a job that is replayed keeps the number of its attempt",
@@ -94,8 +94,8 @@ func ofJobs() []defect {
 		one(
 			"a job is begun without a claim",
 			"syncer/jobs/plan.go",
-			"return decision{act: jobClaim, state: record.JobClaimed}",
-			"return decision{act: jobBegin, state: record.JobSubmitting}",
+			"return decision{step: stepClaim, state: record.JobClaimed}",
+			"return decision{step: stepBegin, state: record.JobSubmitting}",
 		),
 		one(
 			"a job that a list does not show is taken for gone at once",
