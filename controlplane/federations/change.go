@@ -29,17 +29,17 @@ func (c *Controller) ChangeService(ctx context.Context, caller identity.Caller, 
 
 // replace is ChangeService; back is the generation that the definition was taken from, or 0.
 func (c *Controller) replace(ctx context.Context, caller identity.Caller, req ChangeRequest, back int64) (*ChangeResult, error) {
-	id := Change{
+	ch := Change{
 		back:   back,
 		Caller: caller, Service: req.Service.Name, ClusterID: req.Service.ClusterID, ifMatch: req.IfMatch, plan: req.Plan, Wait: req.Wait,
 		Claim: request.ClaimOf(caller, req.Repeat, request.ID(req.RequestID)), Whole: true, Token: tokens.GivenBy(caller, req.Service.TakeRefreshToken()),
 	}
-	if id.Token.Token != "" {
-		if err := tokens.CheckRefreshToken(id.Token.Token, tokens.RefreshTokenPath); err != nil {
+	if ch.Token.Token != "" {
+		if err := tokens.CheckRefreshToken(ch.Token.Token, tokens.RefreshTokenPath); err != nil {
 			return nil, err
 		}
 	}
-	return c.Change(ctx, id, ReplaceBy(req.Service))
+	return c.Change(ctx, ch, ReplaceBy(req.Service))
 }
 
 // ReplaceBy is the edit that replaces the definition: empty secrets stay unchanged, and so do
@@ -63,13 +63,13 @@ func ReplaceBy(service *oscar.Service) Edit {
 
 // ChangeReplicas adds, removes and replaces members.
 func (c *Controller) ChangeReplicas(ctx context.Context, caller identity.Caller, service string, req ReplicasRequest) (*ChangeResult, error) {
-	id := Change{
+	ch := Change{
 		Caller: caller, Service: service, ClusterID: req.ClusterID, ifMatch: req.IfMatch, Wait: req.Wait,
-		Claim: request.ClaimOf(caller, req.Repeat, request.ID(req.RequestID)), removes: len(req.Add)+len(req.Replace) == 0,
-		data: req.Data, jobs: req.Jobs, amends: req.names, paths: req.requestPaths(),
+		Claim: request.ClaimOf(caller, req.Repeat, request.ID(req.RequestID)), paths: req.requestPaths(),
+		removal: removal{only: len(req.Add)+len(req.Replace) == 0, data: req.Data, jobs: req.Jobs, also: req.names},
 	}
-	id.Claim.TakesAway = id.removes
-	return c.Change(ctx, id, func(old *oscar.Service) (*oscar.Service, error) {
+	ch.Claim.TakesAway = ch.removal.only
+	return c.Change(ctx, ch, func(old *oscar.Service) (*oscar.Service, error) {
 		s := old.Clone()
 		members, err := req.Apply(OfService(s).Members)
 		if err != nil {
@@ -143,17 +143,23 @@ type Change struct {
 	// Token is the refresh token that came with the change. The transaction that accepts the
 	// change keeps it: the owner may always give it, also with a change that a vote then
 	// refuses.
-	Token tokens.Given
-	// removes says that the change only removes members: that is possible when etcd is short of
-	// space, and it waits for their deletion, too. data and jobs are the orders for them.
-	// amends selects the members that leave already and that get these orders as well.
-	removes    bool
-	data, jobs string
-	amends     func(record.Member) bool
-	paths      requestPaths
+	Token   tokens.Given
+	removal removal
+	paths   requestPaths
 	// Resolve is the side that a person takes in a difference; then held replicas do not block
 	// the change.
 	Resolve *Resolution
+}
+
+// removal is what a change says of the members that it removes.
+type removal struct {
+	// only says that it does nothing else: that is possible when etcd is short of space, and it
+	// waits for their deletion, too.
+	only bool
+	// data and jobs are the orders for them. also selects the members that leave already and that
+	// get these orders as well.
+	data, jobs string
+	also       func(record.Member) bool
 }
 
 // attempt is a change that was committed, or that waits for votes.
@@ -167,34 +173,34 @@ type attempt struct {
 
 // Change edits a federation until the edit is committed, refused or needless. When another
 // change comes in between, it edits again from the new state, unless If-Match forbids that.
-func (c *Controller) Change(ctx context.Context, id Change, fn Edit) (*ChangeResult, error) {
+func (c *Controller) Change(ctx context.Context, ch Change, fn Edit) (*ChangeResult, error) {
 	began, tries := time.Now(), gate.NewRetries()
-	left := func() time.Duration { return id.Wait - time.Since(began) }
+	left := func() time.Duration { return ch.Wait - time.Since(began) }
 	for {
-		r, err := c.requests.Repeated(ctx, id.Claim)
+		r, err := c.requests.Repeated(ctx, ch.Claim)
 		if err != nil {
 			return nil, fault.Crossing(err)
 		}
 		if r != nil {
-			res, err := c.again(ctx, id, r, left())
+			res, err := c.again(ctx, ch, r, left())
 			return res, fault.Crossing(err)
 		}
-		a, err := c.attemptOnce(ctx, id, fn)
+		a, err := c.attemptOnce(ctx, ch, fn)
 		stale := errors.Is(err, gate.ErrStale)
-		if stale && (id.ifMatch != 0 || id.plan != "") {
+		if stale && (ch.ifMatch != 0 || ch.plan != "") {
 			stale, err = false, conflictOf(a.Rec)
 		}
 		// The same request may itself have caused the conflict.
-		if stale || errors.Is(err, request.ErrAccepted) || errors.Is(err, gate.ErrFence) || c.awaitKeys(ctx, err, began) || err != nil && c.RequestKnown(ctx, id.Claim) {
+		if stale || errors.Is(err, request.ErrAccepted) || errors.Is(err, gate.ErrFence) || c.awaitKeys(ctx, err, began) || err != nil && c.RequestKnown(ctx, ch.Claim) {
 			if err := tries.Next(ctx, err); err != nil {
 				return nil, err
 			}
 			continue
 		}
 		if err != nil {
-			return nil, fault.Crossing(outdated(id.plan, err))
+			return nil, fault.Crossing(outdated(ch.plan, err))
 		}
-		res, err := c.awaitChange(ctx, id, a, left())
+		res, err := c.awaitChange(ctx, ch, a, left())
 		if err != nil {
 			return nil, fault.Crossing(err)
 		}
@@ -209,14 +215,14 @@ func (c *Controller) RequestKnown(ctx context.Context, q request.Claim) bool {
 }
 
 // attemptOnce makes one attempt as soon as no other change waits for votes.
-func (c *Controller) attemptOnce(ctx context.Context, id Change, fn Edit) (attempt, error) {
-	w := c.state.Waiters.Add(view.Subject{Service: id.Service})
+func (c *Controller) attemptOnce(ctx context.Context, ch Change, fn Edit) (attempt, error) {
+	w := c.state.Waiters.Add(view.Subject{Service: ch.Service})
 	defer w.Drop()
 	for {
 		if err := c.gate.Fresh(ctx); err != nil {
 			return attempt{}, err
 		}
-		p, _, err := c.Changeable(id)
+		p, _, err := c.Changeable(ch)
 		if err != nil {
 			return attempt{MemberRef: p}, err
 		}
@@ -225,9 +231,9 @@ func (c *Controller) attemptOnce(ctx context.Context, id Change, fn Edit) (attem
 			return attempt{MemberRef: p}, behind(p.Rec, err)
 		}
 		a := attempt{}
-		p, busy, err := c.Changeable(id) // it may have changed while we waited
+		p, busy, err := c.Changeable(ch) // it may have changed while we waited
 		if err == nil && !busy {
-			a, err = c.tryChange(ctx, id, p, fn)
+			a, err = c.tryChange(ctx, ch, p, fn)
 		}
 		end()
 		a.MemberRef = p
@@ -257,8 +263,8 @@ func behind(f *record.Federation, cause error) error {
 }
 
 // Changeable finds the federation. busy says that another change waits for votes.
-func (c *Controller) Changeable(id Change) (p view.MemberRef, busy bool, err error) {
-	p, err = c.state.Find(id.Caller, id.Service, id.ClusterID)
+func (c *Controller) Changeable(ch Change) (p view.MemberRef, busy bool, err error) {
+	p, err = c.state.Find(ch.Caller, ch.Service, ch.ClusterID)
 	if err != nil {
 		return p, false, err
 	}
@@ -266,20 +272,20 @@ func (c *Controller) Changeable(id Change) (p view.MemberRef, busy bool, err err
 	at := f.Coordinator()
 	switch {
 	case f.Phase.Result() || at == nil:
-		return p, false, fault.NotFound(fmt.Sprintf("there is no service %q", id.Service))
-	case !id.Caller.MayChange(f.Owner):
-		return p, false, othersService(id.Service)
-	case id.Whole && !p.At().Coordinator:
+		return p, false, fault.NotFound(fmt.Sprintf("there is no service %q", ch.Service))
+	case !ch.Caller.MayChange(f.Owner):
+		return p, false, othersService(ch.Service)
+	case ch.Whole && !p.At().Coordinator:
 		return p, false, &fault.Error{Code: fault.CodeConflict, Candidates: []string{at.ClusterID}, Message: fmt.Sprintf(
-			"service %q is a member of federation %q; change its coordinator %s/%s", id.Service, f.GroupID, at.ClusterID, at.ServiceName)}
+			"service %q is a member of federation %q; change its coordinator %s/%s", ch.Service, f.GroupID, at.ClusterID, at.ServiceName)}
 	case record.Strange(f) != "":
 		return p, false, fault.NewerVersion(fmt.Sprintf("federation %q", f.GroupID), record.Strange(f))
 	case f.Phase != record.PhaseReady:
 		return p, false, &fault.Error{Code: fault.CodeConflict, Message: fmt.Sprintf("federation %q is %s; wait for its outcome, or delete it", f.GroupID, f.Phase)}
-	case id.ifMatch != 0 && p.Rev != id.ifMatch:
+	case ch.ifMatch != 0 && p.Rev != ch.ifMatch:
 		return p, false, conflictOf(f)
 	}
-	if id.Resolve == nil {
+	if ch.Resolve == nil {
 		var held []string
 		c.state.Read(func(v *view.View) { held = v.HeldReplicas(f) })
 		if len(held) > 0 {

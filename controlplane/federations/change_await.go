@@ -18,16 +18,16 @@ import (
 
 // awaitChange waits for the votes of added members, and then up to wait until all reachable
 // replicas have applied the change.
-func (c *Controller) awaitChange(ctx context.Context, id Change, a attempt, wait time.Duration) (*ChangeResult, error) {
+func (c *Controller) awaitChange(ctx context.Context, ch Change, a attempt, wait time.Duration) (*ChangeResult, error) {
 	if a.votes {
-		if err := c.awaitVotes(ctx, a.UID, id.Claim.RequestID); err != nil {
+		if err := c.awaitVotes(ctx, a.UID, ch.Claim.RequestID); err != nil {
 			return nil, err
 		}
-		if err := c.verdict(ctx, a, id.Claim); err != nil {
+		if err := c.verdict(ctx, a, ch.Claim); err != nil {
 			return nil, err
 		}
 	}
-	return c.awaitApplied(ctx, id, a.UID, wait)
+	return c.awaitApplied(ctx, ch, a.UID, wait)
 }
 
 // awaitVotes returns when the change of a request no longer waits for votes.
@@ -88,12 +88,12 @@ func (c *Controller) verdict(ctx context.Context, a attempt, q request.Claim) er
 
 // awaitApplied waits up to wait until no replica is still at work on the change. It does not
 // wait for a replica that is away or paused, or that has reported that it cannot.
-func (c *Controller) awaitApplied(ctx context.Context, id Change, uid string, wait time.Duration) (res *ChangeResult, err error) {
+func (c *Controller) awaitApplied(ctx context.Context, ch Change, uid string, wait time.Duration) (res *ChangeResult, err error) {
 	err = c.state.Follow(ctx, uid, wait, func(over bool) (bool, error) {
 		var atWork bool
 		var err error
-		res, atWork, err = c.changed(id, uid)
-		return over || id.Wait == 0 || !atWork, err
+		res, atWork, err = c.changed(ch, uid)
+		return over || ch.Wait == 0 || !atWork, err
 	})
 	if err != nil {
 		return nil, err
@@ -101,15 +101,15 @@ func (c *Controller) awaitApplied(ctx context.Context, id Change, uid string, wa
 	return res, nil
 }
 
-// again answers a request that was accepted before, as id, with the outcome that was kept, once
+// again answers a change that was accepted before with the outcome that was kept, once
 // there is one.
-func (c *Controller) again(ctx context.Context, id Change, r *request.Accepted, wait time.Duration) (*ChangeResult, error) {
+func (c *Controller) again(ctx context.Context, ch Change, r *request.Accepted, wait time.Duration) (*ChangeResult, error) {
 	for r.Answer == nil {
 		if err := c.awaitVotes(ctx, r.UID, r.RequestID); err != nil {
 			return nil, err
 		}
 		var err error
-		if r, err = c.requests.Repeated(ctx, id.Claim); err != nil {
+		if r, err = c.requests.Repeated(ctx, ch.Claim); err != nil {
 			return nil, err
 		}
 		if r == nil {
@@ -120,18 +120,18 @@ func (c *Controller) again(ctx context.Context, id Change, r *request.Accepted, 
 		return nil, err
 	}
 	kept := r.Answer.Federation
-	res, err := c.awaitApplied(ctx, id, r.UID, wait)
+	res, err := c.awaitApplied(ctx, ch, r.UID, wait)
 	if e, ok := errors.AsType[*fault.Error](err); ok && (e.Code == fault.CodeNotFound || e.Code == fault.CodeConflict) {
 		// It was made, and the federation deleted since.
 		var fed view.Federation
 		c.state.Read(func(v *view.View) { fed = v.Show(kept, r.Revision).Federation })
 		fed.WasReady()
-		res, err = &ChangeResult{Replicas: view.AsSeen(fed, selfOf(fed, id))}, nil
+		res, err = &ChangeResult{Replicas: view.AsSeen(fed, selfOf(fed, ch))}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	res.Replayed = r.RequestID != id.Claim.RequestID
+	res.Replayed = r.RequestID != ch.Claim.RequestID
 	return res, nil
 }
 
@@ -169,7 +169,7 @@ func refusedError(f *record.Federation) error {
 // changed is the federation after a change, as the addressed replica or else its coordinator
 // sees it. atWork says that a replica is about to apply the change or, when a removal was asked
 // for, to leave.
-func (c *Controller) changed(id Change, uid string) (res *ChangeResult, atWork bool, err error) {
+func (c *Controller) changed(ch Change, uid string) (res *ChangeResult, atWork bool, err error) {
 	var fed view.Federation
 	leaving, found := false, false
 	c.state.Read(func(v *view.View) {
@@ -178,7 +178,7 @@ func (c *Controller) changed(id Change, uid string) (res *ChangeResult, atWork b
 			return
 		}
 		found, fed = true, v.Show(f.Rec, f.Rev).Federation
-		if id.removes {
+		if ch.removal.only {
 			leaving = slices.ContainsFunc(v.Situation(f.Rec).Leaving, func(r view.ReplicaState) bool {
 				return r.Desired != nil && (!r.Settled() || r.Acknowledged())
 			})
@@ -186,11 +186,11 @@ func (c *Controller) changed(id Change, uid string) (res *ChangeResult, atWork b
 	})
 	switch {
 	case !found:
-		return nil, false, fault.NotFound(fmt.Sprintf("there is no service %q", id.Service))
+		return nil, false, fault.NotFound(fmt.Sprintf("there is no service %q", ch.Service))
 	case fed.Phase == record.PhaseDeleting:
 		return nil, false, deletedMeanwhile()
 	}
-	res, atWork = &ChangeResult{Replicas: view.AsSeen(fed, selfOf(fed, id))}, leaving
+	res, atWork = &ChangeResult{Replicas: view.AsSeen(fed, selfOf(fed, ch))}, leaving
 	for _, m := range fed.Members {
 		st := m.Status
 		if st == nil || st.Phase == record.PhaseReady && st.ObservedGeneration >= fed.Generation {
@@ -218,9 +218,9 @@ func aboutToApply(st *view.Status, generation int64) bool {
 
 // selfOf is the index of the replica that a change was addressed to, or of the
 // coordinator.
-func selfOf(fed view.Federation, id Change) int {
+func selfOf(fed view.Federation, ch Change) int {
 	self := slices.IndexFunc(fed.Members, func(m view.Replica) bool {
-		return m.ServiceName == id.Service && (id.ClusterID == "" || m.ClusterID == id.ClusterID)
+		return m.ServiceName == ch.Service && (ch.ClusterID == "" || m.ClusterID == ch.ClusterID)
 	})
 	if self < 0 {
 		self = slices.IndexFunc(fed.Members, func(m view.Replica) bool { return m.Coordinator })

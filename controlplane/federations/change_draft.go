@@ -18,6 +18,7 @@ import (
 
 // ChangeDraft is a prepared attempt at a change.
 type ChangeDraft struct {
+	ch Change
 	// Sit is the situation that it was decided on, and Rev the revision of the federation then.
 	Sit view.Situation
 	Rev int64
@@ -34,16 +35,12 @@ type ChangeDraft struct {
 	Rendered   []Rendered
 	before     []gate.Staged
 	definition []gate.Staged
-	// data and jobs are the owner's orders for the members that are removed.
-	data, jobs string
-	resolve    *Resolution
 }
 
 // DraftChange makes everything that a change writes. It writes nothing. A definition that asks
 // for the same as the present one, after defaults and kept secrets, does not differ. With an
 // error about the edited definition it also returns the draft.
-func (c *Controller) DraftChange(ctx context.Context, id Change, p view.MemberRef, fn Edit) (*ChangeDraft, error) {
-	resolve := id.Resolve
+func (c *Controller) DraftChange(ctx context.Context, ch Change, p view.MemberRef, fn Edit) (*ChangeDraft, error) {
 	old, known, err := c.current(ctx, p.Rec)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, c.withoutDefinition(ctx, p)
@@ -64,8 +61,8 @@ func (c *Controller) DraftChange(ctx context.Context, id Change, p view.MemberRe
 	if err := sit.Understood(); err != nil {
 		return nil, err
 	}
-	d := &ChangeDraft{Sit: sit, Rev: rev, Old: old, Service: s, resolve: resolve,
-		Differs: resolve != nil || !sameDefinition(s, old, p.Rec), specs: map[string]string{}}
+	d := &ChangeDraft{ch: ch, Sit: sit, Rev: rev, Old: old, Service: s,
+		Differs: ch.Resolve != nil || !sameDefinition(s, old, p.Rec), specs: map[string]string{}}
 	if !d.Differs {
 		d.Next, d.Service = sit.Fed, old
 		return d, nil
@@ -74,21 +71,21 @@ func (c *Controller) DraftChange(ctx context.Context, id Change, p view.MemberRe
 		return d, &fault.Error{Code: fault.CodeInvalid, Message: "volume updates are not supported after service creation: " +
 			"send the volume as it was submitted, or delete the service and create it again; its volume stays, and is used again under its name"}
 	}
-	g, fence, err := c.validateChange(id.Caller, s.Clone(), p.Rec) // it is kept as it was submitted
+	g, fence, err := c.validateChange(ch.Caller, s.Clone(), p.Rec) // it is kept as it was submitted
 	if err == nil && !delegates(old) && delegates(s) {
-		err = c.holdsRefreshToken(ctx, id, p.Rec)
+		err = c.holdsRefreshToken(ctx, ch, p.Rec)
 	}
 	if err != nil {
 		return d, err
 	}
 	d.Fence = fence
-	d.Next = nextGeneration(sit, s, g, id.Claim.RequestID, resolve)
-	d.Next.By = id.Caller.Subject
-	if resolve == nil && !id.removes {
-		d.adopt(c.adoptions(id.Caller, p.Rec, g), c.leftovers(d.Next.Former))
+	d.Next = nextGeneration(sit, s, g, ch.Claim.RequestID, ch.Resolve)
+	d.Next.By = ch.Caller.Subject
+	if ch.Resolve == nil && !ch.removal.only {
+		d.adopt(c.adoptions(ch.Caller, p.Rec, g), c.leftovers(d.Next.Former))
 	}
 	r := c.Renderer(s, g, d.Next)
-	if r.known, err = c.alsoKnown(ctx, p.Rec, id.back, known); err != nil {
+	if r.known, err = c.alsoKnown(ctx, p.Rec, ch.back, known); err != nil {
 		return d, err
 	}
 	attempt := record.NewUID() // what another attempt of this request has written stays as it is
@@ -98,7 +95,7 @@ func (c *Controller) DraftChange(ctx context.Context, id Change, p view.MemberRe
 	if err := r.neverConnected(d.Next); err != nil {
 		return d, err
 	}
-	if !id.removes && resolve == nil {
+	if !ch.removal.only && ch.Resolve == nil {
 		if err := r.checkSecrets(d.Next.Members); err != nil {
 			return d, err
 		}
@@ -110,7 +107,7 @@ func (c *Controller) DraftChange(ctx context.Context, id Change, p view.MemberRe
 			return err == nil && topology.SameVolume(s, own)
 		})
 	}
-	if err != nil || id.removes || id.Resolve != nil {
+	if err != nil || ch.removal.only || ch.Resolve != nil {
 		return d, err // what takes away is never refused for its size
 	}
 	if err := checkMembersFit(&sit.Fed, d.Next.Members); err != nil {
@@ -205,10 +202,10 @@ func (c *Controller) renderChange(r *Renderer, d *ChangeDraft) (all []gate.Place
 		if d.adopts(desired.Rec) {
 			continue
 		}
-		if d.resolve != nil && d.resolve.Back != nil && desired.Rec.UID == d.resolve.UID {
+		if r := d.ch.Resolve; r != nil && r.Back != nil && desired.Rec.UID == r.UID {
 			// It was voted for and applied in the lost history.
 			desired.Rec.Intent, desired.Rec.Deadline = record.IntentApply, nil
-			d.resolve.apply(desired.Rec)
+			r.apply(desired.Rec)
 			d.Added = append(d.Added, desired)
 			continue
 		}

@@ -19,47 +19,46 @@ import (
 
 // tryChange writes one attempt: the whole change when no member has to vote, otherwise the
 // prepare records of the members that it adds.
-func (c *Controller) tryChange(ctx context.Context, id Change, p view.MemberRef, fn Edit) (attempt, error) {
-	d, err := c.DraftChange(ctx, id, p, fn)
+func (c *Controller) tryChange(ctx context.Context, ch Change, p view.MemberRef, fn Edit) (attempt, error) {
+	d, err := c.DraftChange(ctx, ch, p, fn)
 	if err != nil {
 		if d != nil {
-			err = id.paths.rewrite(err, d.Service)
+			err = ch.paths.rewrite(err, d.Service)
 		}
 		return attempt{}, err
 	}
-	if err := asPlanned(id.plan, func() string { return c.DigestOfChange(id.Caller, d) }); err != nil {
+	if err := asPlanned(ch.plan, func() string { return c.DigestOfChange(ch.Caller, d) }); err != nil {
 		return attempt{}, err
 	}
-	if err := c.requests.MayKeep(id.Claim); err != nil {
+	if err := c.requests.MayKeep(ch.Claim); err != nil {
 		return attempt{}, err
 	}
-	if d.Differs && !id.removes || id.Token.Token != "" {
-		release, err := c.requests.Reserve(id.Caller, d.Sit.Fed.Owner, d.bytes())
+	if d.Differs && !ch.removal.only || ch.Token.Token != "" {
+		release, err := c.requests.Reserve(ch.Caller, d.Sit.Fed.Owner, d.bytes())
 		if err != nil {
 			return attempt{}, err
 		}
 		defer release()
 	}
-	if err := c.deliver(ctx, id, d); err != nil {
+	if err := c.deliver(ctx, d); err != nil {
 		return attempt{}, err
 	}
 	if !d.Differs {
-		return attempt{generation: d.Next.Generation}, c.commitOrders(ctx, id, d.Sit, d.Rev)
+		return attempt{generation: d.Next.Generation}, c.commitOrders(ctx, d)
 	}
-	d.data, d.jobs = id.data, id.jobs
 	if err := c.Stage(ctx, d.before); err != nil {
 		return attempt{}, err
 	}
 	c.gate.Fail("after_change_specs")
-	votes, err := c.commitChange(ctx, id, d)
+	votes, err := c.commitChange(ctx, d)
 	return attempt{generation: d.Next.Generation, votes: votes}, err
 }
 
 // deliver sends the owner's access token to the clusters that his change concerns: all of them
 // or, when it changes nothing, those that have something to make; and those whose volume goes. It
 // needs no transaction with the change: the owner may always give it.
-func (c *Controller) deliver(ctx context.Context, id Change, d *ChangeDraft) error {
-	b := tokens.AccessTokenOf(id.Caller, d.Sit.Fed.Owner)
+func (c *Controller) deliver(ctx context.Context, d *ChangeDraft) error {
+	b := tokens.AccessTokenOf(d.ch.Caller, d.Sit.Fed.Owner)
 	if len(d.Added) > 0 {
 		if err := b.CheckLife(d.Sit.Now, c.limits.PrepareDeadline+tokens.Margin); err != nil {
 			return err
@@ -69,7 +68,7 @@ func (c *Controller) deliver(ctx context.Context, id Change, d *ChangeDraft) err
 	if d.Differs {
 		to = tokens.ClustersOf(d.Next.Members)
 	}
-	if id.data != "" {
+	if d.ch.removal.data != "" {
 		to = append(to, tokens.ClustersWithVolume(d.Sit)...)
 	}
 	return c.stageAccess(ctx, b, &d.Next, d.Sit.Now, to)
@@ -89,8 +88,8 @@ func (c *Controller) stageAccess(ctx context.Context, b *tokens.AccessToken, f *
 
 // holdsRefreshToken refuses a user's federation that delegates jobs without a refresh token:
 // none came with the change, and none is held.
-func (c *Controller) holdsRefreshToken(ctx context.Context, id Change, f *record.Federation) error {
-	if id.Caller.Administrator || id.Token.Token != "" {
+func (c *Controller) holdsRefreshToken(ctx context.Context, ch Change, f *record.Federation) error {
+	if ch.Caller.Administrator || ch.Token.Token != "" {
 		return nil
 	}
 	kv, err := c.store.Get(ctx, record.HoldKey(f.Coordinator().ClusterID, f.UID))
@@ -108,40 +107,40 @@ func (c *Controller) holdsRefreshToken(ctx context.Context, id Change, f *record
 // commitChange is the transaction of an attempt. It returns whether votes are awaited: members
 // that are added to a transactional federation vote first; in a best-effort one they come when
 // they can.
-func (c *Controller) commitChange(ctx context.Context, id Change, d *ChangeDraft) (votes bool, err error) {
-	sit, uid := d.Sit, d.Sit.Fed.UID
+func (c *Controller) commitChange(ctx context.Context, d *ChangeDraft) (votes bool, err error) {
+	ch, sit, uid := d.ch, d.Sit, d.Sit.Fed.UID
 	key := record.FederationKey(uid)
-	keys := append(append(id.Claim.Keys(), key, record.FenceKey, record.MetaKey), id.holdKeys(&sit.Fed)...)
+	keys := append(append(ch.Claim.Keys(), key, record.FenceKey, record.MetaKey), ch.holdKeys(&sit.Fed)...)
 	for _, p := range d.Added {
 		keys = append(keys, record.DesiredServiceKey(p.Cluster, p.Service))
 	}
 	for _, a := range d.adopted {
 		keys = append(keys, record.FederationKey(a.sit.Fed.UID))
 	}
-	votes = len(d.Added) > 0 && d.Next.Deployment != oscar.DeploymentBestEffort && d.resolve == nil
+	votes = len(d.Added) > 0 && d.Next.Deployment != oscar.DeploymentBestEffort && ch.Resolve == nil
 	at := record.At(sit.Now)
 	res, err := c.store.Update(ctx, store.Update{
 		Keys: keys, RequestID: d.Next.RequestID, Marker: record.HistoryKey(uid, d.Next.Generation),
 		Build: func(v store.View, tx *store.Txn) error {
-			if err := c.requests.Free(id.Claim, v); err != nil {
+			if err := c.requests.Free(ch.Claim, v); err != nil {
 				return err
 			}
 			if err := c.expectDrafted(v, tx, d); err != nil {
 				return err
 			}
 			if votes {
-				tx.Put(key, proposed(d, id.Claim.Hash))
-				id.Claim.Write(tx, uid, at, nil)
+				tx.Put(key, proposed(d))
+				ch.Claim.Write(tx, uid, at, nil)
 				request.Note(tx, sit.Now, request.EntryOf(d.Next, record.ActionChange, record.OutcomeAccepted))
 			} else {
-				change := wholeChange(id, d)
+				change := wholeChange(d)
 				if err := putDecision(change, sit, tx); err != nil {
 					return err
 				}
 				if err := d.putAdoptions(tx); err != nil {
 					return err
 				}
-				id.Claim.Write(tx, uid, at, request.AnswerOf(change))
+				ch.Claim.Write(tx, uid, at, request.AnswerOf(change))
 			}
 			for _, p := range d.Added {
 				tx.Put(record.DesiredServiceKey(p.Cluster, p.Service), p.Rec)
@@ -149,7 +148,7 @@ func (c *Controller) commitChange(ctx context.Context, id Change, d *ChangeDraft
 			for _, s := range d.definition {
 				tx.Put(s.Key, s.Rec)
 			}
-			return c.keepAlong(v, tx, id, &sit.Fed)
+			return c.keepAlong(v, tx, ch, &sit.Fed)
 		},
 	})
 	if err != nil {
@@ -185,34 +184,33 @@ func (c *Controller) expectDrafted(v store.View, tx *store.Txn, d *ChangeDraft) 
 	return nil
 }
 
-// proposed is the federation with the change that its new members vote on. request is the hash
-// of the request's claim.
-func proposed(d *ChangeDraft, request string) record.Federation {
+// proposed is the federation with the change that its new members vote on.
+func proposed(d *ChangeDraft) record.Federation {
 	next := d.Sit.Fed
 	next.Refused = nil
 	next.Change = &record.Change{
 		RequestID: d.Next.RequestID, By: d.Next.By, Topology: d.Next.Topology, Delegation: d.Next.Delegation, Drift: d.Next.Drift,
 		ReschedulerThreshold: d.Next.ReschedulerThreshold,
 		Visibility:           d.Next.Visibility, AllowedUsers: d.Next.AllowedUsers, Prefetch: d.Next.Prefetch,
-		Unexposed: !d.Service.Exposed(), Members: d.Next.Members, Specs: d.specs, ProposedAt: record.At(d.Sit.Now), Deadline: *d.Added[0].Rec.Deadline, Request: request,
+		Unexposed: !d.Service.Exposed(), Members: d.Next.Members, Specs: d.specs, ProposedAt: record.At(d.Sit.Now), Deadline: *d.Added[0].Rec.Deadline, Request: d.ch.Claim.Hash,
 		Epoch: d.Next.Epoch, Parts: d.Next.Parts,
 	}
 	return next
 }
 
 // wholeChange is a change that needs no votes, with the orders of its request.
-func wholeChange(id Change, d *ChangeDraft) decide.Decision {
+func wholeChange(d *ChangeDraft) decide.Decision {
 	p := decide.NewProposal(d.Next, d.specs)
-	p.Data, p.Jobs = d.data, d.jobs
+	p.Data, p.Jobs = d.ch.removal.data, d.ch.removal.jobs
 	for _, a := range d.adopted {
 		p.Adopted = append(p.Adopted, &a.sit.Fed)
 	}
 	change := decide.ApplyChange(d.Sit, p)
 	for _, put := range change.Put {
-		d.resolve.apply(put.Rec)
+		d.ch.Resolve.apply(put.Rec)
 	}
-	change.Put = append(append(change.Put, amended(d.Sit, id)...), d.putAdopted()...)
-	if d.resolve != nil {
+	change.Put = append(append(change.Put, amended(d)...), d.putAdopted()...)
+	if d.ch.Resolve != nil {
 		change.Step = decide.StepResolve
 	}
 	return change
@@ -221,26 +219,27 @@ func wholeChange(id Change, d *ChangeDraft) decide.Decision {
 // commitOrders is the transaction of a change that changes no definition: new
 // orders for members that leave already, a refresh token, and the record of the
 // request. Without any of them nothing is written.
-func (c *Controller) commitOrders(ctx context.Context, id Change, sit view.Situation, rev int64) error {
-	d := decide.Decision{Step: decide.StepHurry, Fed: &sit.Fed, Put: amended(sit, id)}
+func (c *Controller) commitOrders(ctx context.Context, draft *ChangeDraft) error {
+	ch, sit := draft.ch, draft.Sit
+	d := decide.Decision{Step: decide.StepHurry, Fed: &sit.Fed, Put: amended(draft)}
 	if len(d.Put) > 0 {
 		next := sit.Fed
-		next.RequestID, next.By, next.ChangedAt = id.Claim.RequestID, id.Caller.Subject, record.At(sit.Now)
+		next.RequestID, next.By, next.ChangedAt = ch.Claim.RequestID, ch.Caller.Subject, record.At(sit.Now)
 		d.Fed = &next
 	}
 	key := record.FederationKey(sit.Fed.UID)
 	res, err := c.store.Update(ctx, store.Update{
-		Keys: append(append(id.Claim.Keys(), key), id.holdKeys(&sit.Fed)...),
+		Keys: append(append(ch.Claim.Keys(), key), ch.holdKeys(&sit.Fed)...),
 		Build: func(v store.View, tx *store.Txn) error {
-			if err := c.requests.Free(id.Claim, v); err != nil {
+			if err := c.requests.Free(ch.Claim, v); err != nil {
 				return err
 			}
-			if kv, ok := v.KV(key); !ok || kv.ModRevision != rev {
+			if kv, ok := v.KV(key); !ok || kv.ModRevision != draft.Rev {
 				return gate.ErrStale
 			}
 			tx.Expect(key)
-			id.Claim.Write(tx, sit.Fed.UID, record.At(sit.Now), request.AnswerOf(d))
-			if err := c.keepAlong(v, tx, id, &sit.Fed); err != nil || len(d.Put) == 0 {
+			ch.Claim.Write(tx, sit.Fed.UID, record.At(sit.Now), request.AnswerOf(d))
+			if err := c.keepAlong(v, tx, ch, &sit.Fed); err != nil || len(d.Put) == 0 {
 				return err
 			}
 			return putDecision(d, sit, tx)
@@ -254,21 +253,22 @@ func (c *Controller) commitOrders(ctx context.Context, id Change, sit view.Situa
 
 // amended lists the tombstones of members that leave already, with the orders of a request that
 // names them again.
-func amended(s view.Situation, id Change) []gate.Placed {
-	if id.amends == nil || id.data == "" && id.jobs == "" {
+func amended(d *ChangeDraft) []gate.Placed {
+	order := d.ch.removal
+	if order.also == nil || order.data == "" && order.jobs == "" {
 		return nil
 	}
 	var out []gate.Placed
-	for _, r := range s.Leaving {
-		if r.Desired == nil || r.Acknowledged() || !id.amends(r.At) {
+	for _, r := range d.Sit.Leaving {
+		if r.Desired == nil || r.Acknowledged() || !order.also(r.At) {
 			continue
 		}
 		t := *r.Desired
-		t.Data, t.Jobs = cmp.Or(id.data, t.Data), cmp.Or(id.jobs, t.Jobs)
+		t.Data, t.Jobs = cmp.Or(order.data, t.Data), cmp.Or(order.jobs, t.Jobs)
 		if t.Data == r.Desired.Data && t.Jobs == r.Desired.Jobs {
 			continue
 		}
-		t.RequestID = id.Claim.RequestID
+		t.RequestID = d.ch.Claim.RequestID
 		out = append(out, decide.PlacedAt(r, &t))
 	}
 	return out

@@ -95,11 +95,11 @@ func (c *Controller) Rollback(ctx context.Context, caller identity.Caller, servi
 	}
 	if r, err := c.requests.Repeated(ctx, request.ClaimOf(caller, req.Repeat, req.RequestID)); err != nil || r != nil {
 		// The generation may be kept no more since the request was accepted.
-		id := Change{Caller: caller, Service: p.Rec.Coordinator().ServiceName, Wait: req.Wait, Claim: request.ClaimOf(caller, req.Repeat, req.RequestID)}
+		ch := Change{Caller: caller, Service: p.Rec.Coordinator().ServiceName, Wait: req.Wait, Claim: request.ClaimOf(caller, req.Repeat, req.RequestID)}
 		if err != nil {
 			return nil, fault.Crossing(err)
 		}
-		res, err := c.again(ctx, id, r, req.Wait)
+		res, err := c.again(ctx, ch, r, req.Wait)
 		return res, fault.Crossing(err)
 	}
 	kv, err := c.store.Get(ctx, record.HistoryKey(p.UID, generation))

@@ -7,8 +7,8 @@ import (
 )
 
 // holdKeys lists the keys that keepAlong reads.
-func (id Change) holdKeys(f *record.Federation) []string {
-	if id.Token.Token == "" {
+func (ch Change) holdKeys(f *record.Federation) []string {
+	if ch.Token.Token == "" {
 		return nil
 	}
 	return tokens.HoldKeys(f)
@@ -17,9 +17,9 @@ func (id Change) holdKeys(f *record.Federation) []string {
 // keepAlong puts the order to keep the token that came with a change into the transaction that
 // accepts the change. So the token is kept for every accepted change, also when the instance
 // dies before it answers.
-func (c *Controller) keepAlong(v store.View, tx *store.Txn, id Change, f *record.Federation) error {
-	if id.Token.Token == "" {
+func (c *Controller) keepAlong(v store.View, tx *store.Txn, ch Change, f *record.Federation) error {
+	if ch.Token.Token == "" {
 		return nil
 	}
-	return c.tokens.PutHold(v, tx, f, id.Caller.Subject, c.tokens.Keeping(id.Token, id.Claim.RequestID))
+	return c.tokens.PutHold(v, tx, f, ch.Caller.Subject, c.tokens.Keeping(ch.Token, ch.Claim.RequestID))
 }

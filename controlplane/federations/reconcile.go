@@ -178,8 +178,8 @@ func takesData(n decide.Decision, s view.Situation) bool {
 // leaveCluster renders a federation without its members on a cluster. The returned decision is
 // the whole change, written at once or not at all.
 func (c *Controller) leaveCluster(ctx context.Context, s view.Situation, rev int64, cluster string) (decide.Decision, error) {
-	id := Change{Caller: Administrator(), removes: true, Claim: request.Claim{RequestID: s.Removing[cluster].RequestID}}
-	draft, err := c.DraftChange(ctx, id, view.MemberRef{UID: s.Fed.UID, Rec: &s.Fed, Rev: rev}, func(old *oscar.Service) (*oscar.Service, error) {
+	ch := Change{Caller: Administrator(), removal: removal{only: true}, Claim: request.Claim{RequestID: s.Removing[cluster].RequestID}}
+	draft, err := c.DraftChange(ctx, ch, view.MemberRef{UID: s.Fed.UID, Rec: &s.Fed, Rev: rev}, func(old *oscar.Service) (*oscar.Service, error) {
 		service := old.Clone()
 		fed := OfService(service)
 		fed.Members = slices.DeleteFunc(slices.Clone(fed.Members), func(m oscar.Member) bool { return m.ClusterID == cluster })

@@ -62,8 +62,8 @@ func (c *Planner) plan(ctx context.Context, caller identity.Caller, req Request)
 	if e, ok := errors.AsType[*fault.Error](refused); !ok || e.Code != fault.CodeInvalid && e.Code != fault.CodeAlreadyExists {
 		return nil, refused
 	}
-	id := federations.Change{Caller: caller, Service: req.Service.Name, ClusterID: req.Service.ClusterID, Whole: true}
-	p, busy, err := c.federations.Changeable(id)
+	ch := federations.Change{Caller: caller, Service: req.Service.Name, ClusterID: req.Service.ClusterID, Whole: true}
+	p, busy, err := c.federations.Changeable(ch)
 	if e, ok := errors.AsType[*fault.Error](err); ok && e.Code == fault.CodeNotFound {
 		return nil, refused
 	}
@@ -102,8 +102,8 @@ func (c *Planner) planCreate(ctx context.Context, caller identity.Caller, req Re
 
 func (c *Planner) planChange(ctx context.Context, caller identity.Caller, p view.MemberRef, req Request) (*v1.Plan, error) {
 	s := req.Service.Clone()
-	id := federations.Change{Caller: caller, Claim: request.Claim{RequestID: record.NewUID()}, Token: tokens.GivenBy(caller, s.TakeRefreshToken())}
-	d, err := c.federations.DraftChange(ctx, id, p, federations.ReplaceBy(s))
+	ch := federations.Change{Caller: caller, Claim: request.Claim{RequestID: record.NewUID()}, Token: tokens.GivenBy(caller, s.TakeRefreshToken())}
+	d, err := c.federations.DraftChange(ctx, ch, p, federations.ReplaceBy(s))
 	if err != nil {
 		return nil, err
 	}

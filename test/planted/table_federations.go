@@ -112,7 +112,7 @@ func ofFederations() []defect {
 			"an attempt of a change writes over the specs of the attempt before",
 			"controlplane/federations/change_draft.go",
 			"attempt := record.NewUID()",
-			"attempt := id.Claim.RequestID",
+			"attempt := ch.Claim.RequestID",
 		).was("c6ea120").shows("a change while a cluster changes is made"),
 		one(
 			"a change that waits for votes is looked at again only when something happens",
