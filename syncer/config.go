@@ -115,23 +115,8 @@ type Config struct {
 	// default 2 s.
 	RetryPause time.Duration
 
-	// JobPosts is how many jobs are posted to OSCAR at the same time; default 16. An owner alone
-	// has all of them.
-	JobPosts int
-	// JobTimeout ends the POST or DELETE of a job; default 60 s.
-	JobTimeout time.Duration
-	// JobPoll is the shortest pause between two lists of the Jobs of one service;
-	// default 2 s. It grows while nothing changes, and with how long OSCAR needs.
-	JobPoll time.Duration
-	// JobStart is how long the pod of a job may be stuck before it starts, until the job is
-	// given back; negative for ever, default 10 minutes.
-	JobStart time.Duration
-	// JobGrace is how long after a POST or DELETE of a job its absence from a list
-	// proves nothing; default 10 s.
-	JobGrace time.Duration
-	// JobResend is how long after the first POST of a job without an answer it is sent
-	// again; default 5 minutes.
-	JobResend time.Duration
+	// Jobs are the limits of jobs alone.
+	Jobs jobs.Limits
 
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
@@ -165,15 +150,15 @@ func (c Config) withDefaults() Config {
 	period(&c.PrefetchTimeout, 400*time.Second)
 	period(&c.StopGrace, 20*time.Second)
 	period(&c.RetryPause, 2*time.Second)
-	period(&c.JobTimeout, time.Minute)
-	period(&c.JobPoll, 2*time.Second)
-	period(&c.JobGrace, 10*time.Second)
-	period(&c.JobResend, 5*time.Minute)
-	if c.JobStart == 0 {
-		c.JobStart = 10 * time.Minute
+	period(&c.Jobs.Timeout, time.Minute)
+	period(&c.Jobs.Poll, 2*time.Second)
+	period(&c.Jobs.Grace, 10*time.Second)
+	period(&c.Jobs.Resend, 5*time.Minute)
+	if c.Jobs.Start == 0 {
+		c.Jobs.Start = 10 * time.Minute
 	}
-	if c.JobPosts <= 0 {
-		c.JobPosts = 16
+	if c.Jobs.Posts <= 0 {
+		c.Jobs.Posts = 16
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -231,8 +216,7 @@ type Local interface {
 // jobs has the limits of jobs.
 func (c Config) jobs() jobs.Config {
 	return jobs.Config{
-		Posts: c.JobPosts, Timeout: c.JobTimeout, StopGrace: c.StopGrace, Poll: c.JobPoll, Start: c.JobStart, Grace: c.JobGrace,
-		Resend: c.JobResend, LateWindow: c.LateWindow, RetryPause: c.RetryPause, Resync: c.Resync, Tracer: c.Tracer,
+		Limits: c.Jobs, StopGrace: c.StopGrace, LateWindow: c.LateWindow, RetryPause: c.RetryPause, Resync: c.Resync, Tracer: c.Tracer,
 	}
 }
 

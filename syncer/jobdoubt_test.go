@@ -111,7 +111,7 @@ func TestNothingIsPostedWhileEtcdIsAway(t *testing.T) {
 		reached := make(chan struct{}, 1000)
 		var away, posts = make(chan struct{}), 0
 		r.start(func(c *syncer.Config) {
-			c.JobPosts = 1
+			c.Jobs.Posts = 1
 			c.OSCAR = &poster{OSCAR: inner, submit: func(ctx context.Context, job manager.Submission, timeout time.Duration) error {
 				if posts++; posts == 1 { // one slot: never at the same time
 					reached <- struct{}{}

@@ -20,6 +20,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/enroll"
+	"github.com/oscarfed/oscarfed/syncer/jobs"
 	"github.com/oscarfed/oscarfed/syncer/keyserver"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/manager"
@@ -149,7 +150,7 @@ func syncerConfig(cfg Syncer, registry *prometheus.Registry, log *slog.Logger) (
 	return syncer.Config{
 		ClusterID: cfg.ClusterID, OSCAR: client, Kube: kubernetes, Identity: id, Issuers: issuers, Resync: cfg.Resync,
 		Memory: session.MemoryFile(memory), AcceptClusterUID: cfg.AcceptClusterUID, SharedMinIO: cfg.SharedMinIO,
-		SessionTTL: cfg.SessionTTL, LateWindow: cfg.LateWindow, JobPosts: cfg.JobPosts, JobStart: cmp.Or(cfg.JobStartTimeout, -1),
+		SessionTTL: cfg.SessionTTL, LateWindow: cfg.LateWindow, Jobs: jobs.Limits{Posts: cfg.JobPosts, Start: cmp.Or(cfg.JobStartTimeout, -1)},
 		FailPoints: fail, Now: now, Logger: log, Registry: registry,
 		KeepJobs: cfg.OfferJobs == offersOff, RescheduleAfter: cfg.RescheduleAfter, Relay: streams,
 	}, nil

@@ -32,7 +32,7 @@ func TestJobsThroughTheAPI(t *testing.T) {
 		w := withUsers(t, func(o *world.Options) {
 			o.Names = append(slices.Clone(names), "svc")
 			o.Secrets = append(o.Secrets, "canary-event-of-a-job")
-			o.Syncer = func(c *syncer.Config) { c.JobPoll, c.JobGrace = 50*time.Millisecond, 200*time.Millisecond }
+			o.Syncer = func(c *syncer.Config) { c.Jobs.Poll, c.Jobs.Grace = 50*time.Millisecond, 200*time.Millisecond }
 		})
 		w.AddUser("bob")
 		if _, err := create(w, strings.Replace(body, `"environment":`, `"visibility":"public","environment":`, 1)); err != nil {

@@ -31,7 +31,7 @@ func newJobWorld(t *testing.T, mutate ...func(*world.Options)) *world.World {
 				c.Nodes = []oscarsim.Node{{Name: "n", CPU: 1000, UsedCPU: 1000, RequestCPU: 1000, Memory: 1 << 30}}
 			}
 		}
-		o.Syncer = func(c *syncer.Config) { c.JobTimeout, c.StopGrace = time.Second, time.Second }
+		o.Syncer = func(c *syncer.Config) { c.Jobs.Timeout, c.StopGrace = time.Second, time.Second }
 	}}, mutate...)...)
 	if _, err := create(w, jobBody); err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/syncer/jobs"
 	"github.com/oscarfed/oscarfed/test/invariants"
 	"github.com/oscarfed/oscarfed/test/linear"
 	"github.com/oscarfed/oscarfed/test/wire"
@@ -159,7 +160,7 @@ func newPlayer(t *testing.T, plan Plan) *player {
 			shape.limits(c)
 		},
 		Syncer: func(c *syncer.Config) {
-			c.Resync, c.SessionTTL, c.LateWindow, c.RetryPause, c.JobPoll, c.JobGrace, c.JobResend = 0, 0, 0, 0, 0, 0, 0
+			c.Resync, c.SessionTTL, c.LateWindow, c.RetryPause, c.Jobs = 0, 0, 0, 0, jobs.Limits{}
 			c.Now = p.clocks["syncer-"+c.ClusterID].Now
 			p.accept(c)
 			p.exchanges(c)

@@ -76,8 +76,8 @@ func TestJobsAreNeitherLostNorStartedTwice(t *testing.T) {
 			c.JobsPerUser, c.JobsPerFederation = 1<<30, 1<<30
 		},
 		Syncer: func(c *syncer.Config) {
-			c.Logger, c.JobTimeout, c.StopGrace = quiet, time.Second, time.Second
-			c.Resync, c.JobPoll, c.JobPosts = 2*time.Second, 200*time.Millisecond, 8
+			c.Logger, c.Jobs.Timeout, c.StopGrace = quiet, time.Second, time.Second
+			c.Resync, c.Jobs.Poll, c.Jobs.Posts = 2*time.Second, 200*time.Millisecond, 8
 			c.Vault, c.Issuers = p.users.vaults[c.ClusterID], []token.Issuer{{URL: p.users.issuer.URL, ClientID: "oscarfed"}}
 		},
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/access"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/syncer/jobs"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/session"
 	"github.com/oscarfed/oscarfed/test/invariants"
@@ -120,7 +121,7 @@ func (c *Cluster) NewSyncer(mutate ...func(*syncer.Config)) *syncer.Syncer {
 	}
 	if !c.world.virtual() { // real time is dear
 		cfg.Resync, cfg.SessionTTL, cfg.LateWindow, cfg.RetryPause = 300*time.Millisecond, 3*time.Second, 2*time.Second, 50*time.Millisecond
-		cfg.JobPoll, cfg.JobGrace, cfg.JobResend = 50*time.Millisecond, 200*time.Millisecond, 2*time.Second
+		cfg.Jobs = jobs.Limits{Poll: 50 * time.Millisecond, Grace: 200 * time.Millisecond, Resend: 2 * time.Second}
 	}
 	if c.world.opts.OriginStorage {
 		c.answersOSCAR(&cfg, link)
