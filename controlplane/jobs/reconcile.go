@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/view"
-	"github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/internal/signal"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -168,132 +166,6 @@ func (c *Controller) stepJobs(ctx context.Context, ids []string) (left []string,
 		}
 	}
 	return left, err
-}
-
-// stepConfig are the inputs of a step that are not in the state.
-type stepConfig struct {
-	now time.Time
-	// seen is when this instance first saw the pauses of jobs, and frozen Jobs.
-	seen *clock.FirstSeen
-	// lost says whether a cluster has been away for so long that its claimed jobs go to others.
-	lost                 func(cluster string) bool
-	pause, freezeTimeout time.Duration
-	// tooMany says that a job that is offered would be one too many.
-	tooMany func(*view.View, *offerSituation) bool
-}
-
-// stepConfig has the offered jobs that are taken already, by federation.
-func (c *Controller) stepConfig(taken map[string]int) stepConfig {
-	return stepConfig{
-		now: c.cfg.Now(), seen: &c.seen, lost: c.clusterLost, pause: c.cfg.Pause, freezeTimeout: c.cfg.FreezeTimeout,
-		tooMany: func(v *view.View, sit *offerSituation) bool { return c.tooMany(v, sit, taken) },
-	}
-}
-
-// nextStep decides on one job; nil for no step.
-func nextStep(v *view.View, id string, cfg stepConfig) *step {
-	if p := foundStep(v, id, cfg.now); p != nil {
-		return p
-	}
-	if p := offerStep(v, id, cfg); p != nil {
-		return p
-	}
-	j, ok := v.Jobs.ByID.Lookup(id)
-	if !ok {
-		return nil
-	}
-	if heir := v.Heir(j.Rec.Federation); heir != nil && !j.Rec.State.Ended() {
-		next := *j.Rec
-		next.Federation, next.GroupID, next.ChangedAt = heir.UID, heir.GroupID, record.At(cfg.now)
-		return &step{name: "follow", rev: j.Rev, was: *j.Rec, next: next, watch: map[string]int64{record.FederationKey(heir.UID): v.Federations.Get(heir.UID).Rev}}
-	}
-	sit, report := situationOfJob(v, j.Rec, cfg.now)
-	sit.pause = cfg.pause
-	if p := j.Rec.Place; p != nil {
-		sit.lost = cfg.lost(p.ClusterID)
-	}
-	d := decide(sit)
-	if d.name == "" {
-		return nil
-	}
-	return stepOf(v, j, report, d)
-}
-
-// stepOf makes a decision about a job ready to be written.
-func stepOf(v *view.View, j view.Versioned[record.Job], report int64, d decision) *step {
-	out := &step{name: d.name, rev: j.Rev, was: *j.Rec, next: d.next, watch: map[string]int64{}}
-	p, n := j.Rec.Place, j.Rec.Attempt
-	if d.dropEvent {
-		out.remove = append(out.remove, record.EventKey(j.Rec.Job))
-	}
-	if f := j.Rec.Frozen; f != nil && d.next.State.Ended() && d.next.State != record.JobParked {
-		// The frozen Job is released, unless no attempt of the job has ever run.
-		word := record.OfferRelease
-		if d.next.State == record.JobFailed && d.next.Reason == record.JobEventLost {
-			word = record.OfferRestore
-		}
-		out.next.Frozen, out.next.FrozenAt = nil, nil
-		if _, registered := v.Clusters.Lookup(f.ClusterID); registered {
-			out.put = append(out.put, gate.Staged{Key: record.OfferAnswerKey(f.ClusterID, j.Rec.Job), Rec: answer(v, word, d.next.ChangedAt)})
-		}
-	}
-	if p == nil || p.URL != "" || j.Rec.State == record.JobQueued {
-		return out
-	}
-	out.posted = postedAt(j.Rec, v.Nodes.Get(p.ClusterID).Reports.Get(view.AttemptID{Job: j.Rec.Job, Attempt: n}).Rec)
-	key := record.JobReportKey(p.ClusterID, j.Rec.Job, n)
-	out.watch[key] = report
-	if d.fenced {
-		out.watch[record.SessionKey(p.ClusterID)] = v.Session(p.ClusterID)
-	}
-	if d.drop {
-		out.remove = append(out.remove, record.AssignmentKey(p.ClusterID, j.Rec.Job, n), record.AssignedEventKey(p.ClusterID, j.Rec.Job, n))
-		if report != 0 {
-			out.remove = append(out.remove, key)
-		}
-	}
-	if d.cancel || d.posted || d.resolve != "" {
-		a := *v.Nodes.Get(p.ClusterID).Assignments.Get(view.AttemptID{Job: j.Rec.Job, Attempt: n}).Rec
-		a.Cancel, a.Posted = a.Cancel || d.cancel, a.Posted || d.posted
-		a.Resolved = cmp.Or(d.resolve, a.Resolved)
-		out.put = append(out.put, gate.Staged{Key: record.AssignmentKey(p.ClusterID, j.Rec.Job, n), Rec: a})
-	}
-	return out
-}
-
-// situationOfJob reads the situation of one job and the revision of its report.
-func situationOfJob(v *view.View, j *record.Job, now time.Time) (situation, int64) {
-	sit := situation{job: *j, epoch: v.Epoch(), epochOf: j.Epoch, now: now}
-	f, ok := v.Federations.Lookup(j.Federation)
-	sit.disbanded = !ok || f.Rec.Phase == record.PhaseDeleting || f.Rec.Phase == record.PhaseRollingBack || f.Rec.Phase.Result()
-	p := j.Place
-	if p == nil || p.ClusterID == "" || j.State == record.JobQueued || j.State.Ended() {
-		return sit, 0
-	}
-	reg, ok := v.Clusters.Lookup(p.ClusterID)
-	sit.registered = ok && (p.ClusterUID == "" || reg.Rec.UID == p.ClusterUID)
-	sit.stopped = !ok || reg.Rec.State != record.ClusterActive
-	sit.revoked = ok && reg.Rec.Revoked != nil
-	sit.session, sit.listed = v.Session(p.ClusterID), v.Listed(p.ClusterID)
-	if f := j.Frozen; f != nil {
-		if o := v.Nodes.Get(f.ClusterID).Offers.Get(j.Job).Rec; o != nil {
-			sit.thawed = o.State != record.OfferFrozen && o.State != record.OfferWaiting
-		}
-	}
-	d := v.Desired(p.ClusterID, p.ServiceName).Rec
-	sit.gone = d == nil || d.UID != p.UID || d.Tombstone()
-	sit.cancels = d != nil && d.UID == p.UID && d.Tombstone() && d.Jobs == record.JobsCancel
-	n, ok := v.Nodes.Lookup(p.ClusterID)
-	if !ok {
-		return sit, 0
-	}
-	id := view.AttemptID{Job: j.Job, Attempt: j.Attempt}
-	if a := n.Assignments.Get(id).Rec; a != nil {
-		sit.assigned, sit.cancelSent, sit.postedSent, sit.resolution, sit.epochOf = true, a.Cancel, a.Posted, a.Resolved, a.Epoch
-	}
-	report := n.Reports.Get(id)
-	sit.report = report.Rec
-	return sit, report.Rev
 }
 
 // clusterLost says whether this instance has seen no session of a cluster for LostAfter, while its
