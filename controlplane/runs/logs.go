@@ -65,7 +65,7 @@ func (c *Controller) logMembers(ctx context.Context, caller identity.Caller, in 
 		list = p.Rec.Members
 	}
 	c.state.Read(func(v *view.View) {
-		if at, known := attemptAt(v, p.Rec, job); known {
+		if at, known := attemptAt(v.Jobs.ByID.Get, p.Rec, job); known {
 			list = at
 		}
 		for _, m := range list {
@@ -87,9 +87,9 @@ func (c *Controller) logMembers(ctx context.Context, caller identity.Caller, in 
 // name at OSCAR: one, or after a restore perhaps two, and none when they have left. No other
 // member is asked, since it could answer with something else. known is false for a name that
 // is not a remembered attempt of a job of the federation.
-func attemptAt(v *view.View, f *record.Federation, name string) (at []record.Member, known bool) {
+func attemptAt(jobs func(id string) view.Versioned[record.Job], f *record.Federation, name string) (at []record.Member, known bool) {
 	id, attempt, ours := record.OfJobName(name)
-	j := v.Jobs.ByID.Get(id).Rec
+	j := jobs(id).Rec
 	if !ours || j == nil || j.Federation != f.UID {
 		return nil, false
 	}

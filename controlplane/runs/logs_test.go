@@ -128,8 +128,8 @@ func TestEveryMemberIsAskedForTheLogOfAJobWhosePlaceIsKnown(t *testing.T) {
 	}
 	j := &record.Job{Job: job, Federation: "f1", Cluster: "a", Service: "s0", Attempt: 4, Place: &record.Place{ClusterID: "b", ServiceName: "s1"},
 		Past: []record.Attempt{past(1, "gone", "gone/s9"), past(2, "", "https://e"), past(3, "c", "c/s2"), past(3, "a", "a/s0")}}
-	v := &view.View{}
-	v.Jobs.ByID = view.JobsOf(map[string]view.Versioned[record.Job]{job: {Rec: j}})
+	jobs := map[string]view.Versioned[record.Job]{job: {Rec: j}}
+	kept := func(id string) view.Versioned[record.Job] { return jobs[id] }
 	for _, tt := range []struct {
 		name  string
 		fed   string
@@ -148,7 +148,7 @@ func TestEveryMemberIsAskedForTheLogOfAJobWhosePlaceIsKnown(t *testing.T) {
 	} {
 		of := *fed
 		of.UID = tt.fed
-		at, known := attemptAt(v, &of, tt.name)
+		at, known := attemptAt(kept, &of, tt.name)
 		var got []string
 		for _, m := range at {
 			got = append(got, m.ClusterID)

@@ -34,15 +34,6 @@ type JobHead struct {
 	AcceptedAt                                       time.Time
 }
 
-// JobsOf makes a table of records. Tests use it.
-func JobsOf(jobs map[string]Versioned[record.Job]) JobTable {
-	t := JobTable{map[string]jobSlot{}}
-	for id, j := range jobs {
-		t.m[id] = jobSlot{whole: j.Rec, rev: j.Rev}
-	}
-	return t
-}
-
 // Get is a job; the zero value for none.
 func (t JobTable) Get(id string) Versioned[record.Job] { return t.m[id].get() }
 
