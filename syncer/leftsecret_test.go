@@ -19,8 +19,8 @@ type secretsOf struct {
 	sim *oscarsim.Sim
 }
 
-func (k secretsOf) SecretLeft(_ context.Context, _, service string) (bool, error) {
-	_, left := k.sim.Secret(service)
+func (k secretsOf) SecretLeft(_ context.Context, owner, service string) (bool, error) {
+	_, left := k.sim.State().Secrets[kube.Namespace(kube.ServicesNamespace, owner)+"/"+service]
 	return left, nil
 }
 
@@ -150,4 +150,37 @@ func TestASecretThatIsNotOursStays(t *testing.T) {
 			t.Errorf("the Secret is %q", got)
 		}
 	})
+}
+
+// TestASecretOfAUsersServiceGoes: it is in his namespace, where only a service that is his has it deleted. Without his
+// token it stays, and that is told.
+func TestASecretOfAUsersServiceGoes(t *testing.T) {
+	for name, tokenStays := range map[string]bool{"with his token": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				r, p, i := newUser(t)
+				p.secret = "s3cret"
+				r.deliver(i.Token(alice, nil), inAnHour())
+				r.start(withSecrets(r))
+				r.want(p, record.IntentPrepare)
+				r.await(p, record.PhasePrepared)
+				r.fault(oscarsim.OpCreate, oscarsim.FaultCrashSecret, 1)
+				r.want(p, record.IntentApply)
+				r.eventually("it was posted", func() bool { return len(r.sim.State().Secrets) > 0 })
+				if !tokenStays {
+					r.remove(record.TokensKey(clusterID, "fed"))
+				}
+				r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseRollback })
+				told := strings.Contains(r.await(p, record.PhaseDeleted).Message, "Secret is left")
+				if left := len(r.sim.State().Secrets) > 0; told == tokenStays || left == tokenStays {
+					t.Errorf("the Secret is left: %t, told: %t", left, told)
+				}
+				for _, c := range r.sim.Log() {
+					if c.Service == p.name && c.Op == oscarsim.OpCreate && c.By != alice {
+						t.Errorf("a POST by %s", c.By)
+					}
+				}
+			})
+		})
+	}
 }

@@ -31,7 +31,7 @@ func (s *Services) noteFailure(v *observation, step act, reason record.Reason, e
 	f := failure{reason: reason, status: api.Status, message: manager.Scrub(api.Body, v.secrets()...)}
 	final := api.Definite()
 	switch {
-	case (step == create || step == update) && v.token.needed && manager.NotAdmitted(err) && (manager.Refused(err) || f.message == ""):
+	case (step == create || step == update || step == sweep) && v.token.needed && manager.NotAdmitted(err) && (manager.Refused(err) || f.message == ""):
 		no := notAllowed(s.session.ID)
 		f.reason, f.message = no.reason, no.message
 	case manager.Refused(err):

@@ -66,12 +66,14 @@ const secretStands = "secret"
 // planSecret: the service is gone, and its Secret is not.
 func planSecret(s situation) (decision, bool) {
 	switch {
-	case !s.local.secretAlone || !s.memory.leavesSecret || s.memory.tried == sweep && s.memory.final || s.token.reason != "":
+	case !s.local.secretAlone || !s.memory.leavesSecret || s.memory.tried == sweep && s.memory.final:
 		return decision{}, false
 	case s.Stopped:
 		return decision{act: rest}, true
 	case s.token.pending:
 		return decision{act: look, after: pollWrite}, true
+	case s.token.reason != "":
+		return decision{}, false // it is told that it is left
 	}
 	if d, wait := s.backOff(sweep); wait {
 		return d, true
@@ -80,7 +82,7 @@ func planSecret(s situation) (decision, bool) {
 }
 
 // sweep makes the service that is to be gone once more, with nothing but its marks: it is deleted as
-// ours, and its Secret with it.
+// ours, and its Secret with it. That of a user is his again, since the Secret is in his namespace.
 func (s *Services) sweep(ctx context.Context, v *observation) (bool, error) {
 	var body []byte
 	s.process.writes.change(v.name, func(n *recent) { body = n.bare })

@@ -159,11 +159,11 @@ func (s *Services) examine(ctx context.Context, name string) (*observation, erro
 	if err := s.observeRunState(ctx, v); err != nil {
 		return v, err
 	}
-	if err := s.findToken(v); err != nil {
+	if err := s.lookForSecret(ctx, v); err != nil {
 		return v, err
 	}
 	v.lookForBuckets(v.buckets)
-	return v, s.lookForSecret(ctx, v)
+	return v, s.findToken(v)
 }
 
 // readService asks OSCAR for the service, and for the buckets of the cluster. The list proves that
