@@ -74,8 +74,8 @@ func resolveJob(s situation, as record.JobState) (decision, error) {
 		}
 		return s.resolved(record.JobSucceeded), nil
 	}
-	posted := s.report != nil && s.report.State.Posted()
-	uncertain := posted && s.report.State == record.JobUncertain
+	posted := s.report != nil && s.report.State.Posted() || s.forgotten()
+	uncertain := s.report != nil && s.report.State == record.JobUncertain
 	switch {
 	case !uncertain && (!posted || s.session != 0):
 		return decision{}, &fault.Error{Code: fault.CodeFailedPrecondition, Message: fmt.Sprintf(

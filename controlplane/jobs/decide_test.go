@@ -170,11 +170,37 @@ func TestOrdersOfPeople(t *testing.T) {
 			t.Fatalf("replayed: %s", s.job.State)
 		}
 		if d, err := resolveJob(s, record.JobVanished); err == nil && d.name != "" {
-			if s.report == nil || !s.report.State.Posted() || s.report.State != record.JobUncertain && s.session != 0 {
+			posted := s.report != nil && s.report.State.Posted()
+			if !posted && !s.job.Posted && s.job.State != record.JobRunning || (!posted || s.report.State != record.JobUncertain) && s.session != 0 {
 				t.Fatalf("resolved: %+v", s.report)
 			}
 		}
 	})
+}
+
+// TestAJobOfAClusterThatIsAwayCanBeGivenUp, also one of which nothing is reported any more.
+func TestAJobOfAClusterThatIsAwayCanBeGivenUp(t *testing.T) {
+	away := func(s *situation) { s.session = 0 }
+	given := func(s *situation) { s.job.Posted = true }
+	runs := func(s *situation) { s.job.State = record.JobRunning }
+	for name, c := range map[string]struct {
+		s        situation
+		vanishes bool
+	}{
+		"submitted":                            {standingJob(says(record.JobSubmitted, 7), away), true},
+		"submitted, and its cluster is there":  {standingJob(says(record.JobSubmitted, 7)), false},
+		"uncertain, and its cluster is there":  {standingJob(says(record.JobUncertain, 7)), true},
+		"given back":                           {standingJob(given, away), true},
+		"given back, and its cluster is there": {standingJob(given), false},
+		"running, and nothing is reported":     {standingJob(runs, away), true},
+		"the same, and its cluster is there":   {standingJob(runs), false},
+		"unclaimed":                            {standingJob(away), false},
+		"claimed":                              {standingJob(says(record.JobClaimed, 7), away), false},
+	} {
+		if d, err := resolveJob(c.s, record.JobVanished); (err == nil && d.next.State == record.JobVanished) != c.vanishes {
+			t.Errorf("%s: %+v, %v", name, d, err)
+		}
+	}
 }
 
 func TestPauseBefore(t *testing.T) {
