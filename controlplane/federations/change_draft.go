@@ -71,7 +71,11 @@ func (c *Controller) DraftChange(ctx context.Context, ch Change, p view.MemberRe
 		return d, &fault.Error{Code: fault.CodeInvalid, Message: "volume updates are not supported after service creation: " +
 			"send the volume as it was submitted, or delete the service and create it again; its volume stays, and is used again under its name"}
 	}
-	g, fence, err := c.validateChange(ch.Caller, s.Clone(), p.Rec) // it is kept as it was submitted
+	var stands *oscar.Service
+	if ch.removal.only || ch.Resolve != nil {
+		stands = old
+	}
+	g, fence, err := c.validateChange(ch.Caller, s.Clone(), p.Rec, stands) // it is kept as it was submitted
 	if err == nil && !delegates(old) && delegates(s) {
 		err = c.holdsRefreshToken(ctx, ch, p.Rec)
 	}

@@ -87,8 +87,8 @@ func merge(public *oscar.Service, patch []byte) (*oscar.Service, error) {
 }
 
 // validateChange is Validate for an existing federation: its own clusters accept it even when
-// they take nothing new, and its group_id stays.
-func (c *Controller) validateChange(caller identity.Caller, s *oscar.Service, f *record.Federation) (*topology.Graph, int64, error) {
+// they take nothing new, and its group_id stays. stands is that of topology.Env.
+func (c *Controller) validateChange(caller identity.Caller, s *oscar.Service, f *record.Federation, stands *oscar.Service) (*topology.Graph, int64, error) {
 	if s.ClusterID == "" {
 		s.ClusterID = f.Coordinator().ClusterID
 	}
@@ -100,7 +100,10 @@ func (c *Controller) validateChange(caller identity.Caller, s *oscar.Service, f 
 	for _, m := range f.Members {
 		clusters = append(clusters, m.ClusterID)
 	}
-	return c.checked(caller, clusters, func(env topology.Env) (*topology.Graph, []oscar.Violation) { return checkChange(s, f, env) })
+	return c.checked(caller, clusters, func(env topology.Env) (*topology.Graph, []oscar.Violation) {
+		env.Stands = stands
+		return checkChange(s, f, env)
+	})
 }
 
 // checkChange is the graph of a changed federation, or what forbids it.

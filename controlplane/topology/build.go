@@ -3,6 +3,7 @@ package topology
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -21,6 +22,9 @@ type Env struct {
 	// Barred are the ids that take nothing of the caller's, with why, such as: takes
 	// replicas of users in the group "physics" alone.
 	Barred map[string]string
+	// Stands is the definition that a change only takes something away from, or decides about; nil for
+	// another change. What is wrong in it already, by a rule that is newer than it, refuses no such change.
+	Stands *oscar.Service
 }
 
 // FromService makes the graph of a service: the coordinator, on the service's
@@ -40,12 +44,30 @@ func FromService(s *oscar.Service, env Env) (*Graph, []oscar.Violation) {
 		placed.ClusterID = env.DefaultCluster
 	}
 	violations := oscar.Validate(placed)
+	if len(violations) > 0 && env.Stands != nil {
+		violations = newViolations(violations, oscar.Validate(env.Stands))
+	}
 	violations = append(violations, checkClusters(s, placed, env)...)
 	if len(violations) > 0 {
 		return nil, oscar.LimitViolations(violations)
 	}
 	return build(placed), nil
 }
+
+// newViolations are those of a definition that another one does not have.
+func newViolations(all, before []oscar.Violation) []oscar.Violation {
+	type what struct{ path, rule, value string }
+	of := func(v oscar.Violation) what {
+		return what{indices.ReplaceAllString(v.Path, "[]"), v.Rule, fmt.Sprint(v.Value)} // members move up
+	}
+	had := map[what]bool{}
+	for _, v := range before {
+		had[of(v)] = true
+	}
+	return slices.DeleteFunc(all, func(v oscar.Violation) bool { return had[of(v)] })
+}
+
+var indices = regexp.MustCompile(`\[[0-9]+\]`)
 
 // Complete fills in the defaults of a service's federation, as FromService does;
 // groupID and clusterID are those that it has already, when it says none. With
