@@ -30,6 +30,7 @@ func (c *Controller) ask(ctx context.Context, req ResolveRequest, d *difference)
 	res, err := c.store.Update(ctx, store.Update{Build: func(_ store.View, tx *store.Txn) error {
 		tx.Put(record.AskKey(d.ClusterID, d.ServiceName), record.Ask{
 			V: record.Version, UID: d.UID, RequestID: req.RequestID, Recipient: c.identity.Recipient(), AskedAt: record.At(c.cfg.Now()),
+			Held: &record.Branch{Epoch: d.epoch, Generation: d.ClusterGeneration},
 		})
 		return nil
 	}})
@@ -94,6 +95,10 @@ func (c *Controller) takeOver(ctx context.Context, a answered) error {
 	}
 	if a.shown.Error != "" {
 		return &fault.Error{Code: fault.CodeFailedPrecondition, Message: a.shown.Error}
+	}
+	if !a.ask.Rec.Allows(&a.shown) {
+		return &fault.Error{Code: fault.CodeFailedPrecondition, Message: fmt.Sprintf(
+			"generation %d is shown, and %d was held when it was decided on", a.shown.Generation, a.ask.Rec.Held.Generation)}
 	}
 	plain, err := c.identity.Open(a.shown.Sealed, seal.Header{Purpose: seal.PurposeShown, Cluster: a.cluster, UID: a.ask.Rec.UID, Generation: a.shown.Generation}, c.cfg.Now())
 	if err != nil {

@@ -9,6 +9,14 @@ type Ask struct {
 	// Recipient is the recipient that the answer is sealed to: the control plane.
 	Recipient string `json:"recipient"`
 	AskedAt   Time   `json:"asked_at"`
+	// Held is what was held there when the person decided; nil when an older version asks. A service with
+	// higher marks is another one than that which was looked at.
+	Held *Branch `json:"held,omitempty"`
+}
+
+// Allows says whether an answer is about what was decided on.
+func (a *Ask) Allows(s *Shown) bool {
+	return a.Held == nil || s.Generation == 0 || s.Epoch == a.Held.Epoch && s.Generation <= a.Held.Generation
 }
 
 // Shown is the answer: the service as OSCAR shows it, without its token.

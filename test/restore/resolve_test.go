@@ -11,7 +11,9 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/test/await"
 )
 
@@ -268,34 +270,76 @@ func TestEverybodyMayStopWhileTheClusterIsAsked(t *testing.T) {
 	})
 }
 
+// overtaken is a tale in which c has missed the last change of a federation before the restore.
+func overtaken(t *testing.T) (s *tale, held func() []string) {
+	t.Helper()
+	s = tell(t)
+	s.Cluster(c).Stop()
+	if _, err := s.Client.ChangeService(t.Context(), definition(t, "changed", "2Gi"), client.ChangeOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.Eventually("it is changed where it can be", func() bool {
+		at := func(cluster, service string) int64 {
+			return get[record.Observed](s, record.ObservedServiceKey(cluster, service)).Applied()
+		}
+		return at(a, "changed0") == 3 && at(b, "changed1") == 3
+	})
+	s.RestoreEtcd(s.backup, false)
+	s.Cluster(c).Start()
+	s.Eventually("every cluster has compared", func() bool { return s.compared(all...) })
+	held = func() []string {
+		return slices.DeleteFunc(s.differences(), func(d string) bool { return !strings.Contains(d, "changed") })
+	}
+	if got, want := held(), []string{a + "/changed0 ahead 3", b + "/changed1 ahead 3", c + "/changed2 ahead 2"}; !slices.Equal(got, want) {
+		t.Fatalf("held %v, want %v", got, want)
+	}
+	return s, held
+}
+
 // TestANewerGenerationIsHeldOn: a person who keeps an older one has not decided about it.
 func TestANewerGenerationIsHeldOn(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
-		s := tell(t)
-		s.Cluster(c).Stop()
-		if _, err := s.Client.ChangeService(t.Context(), definition(t, "changed", "2Gi"), client.ChangeOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		s.Eventually("it is changed where it can be", func() bool {
-			at := func(cluster, service string) int64 {
-				return get[record.Observed](s, record.ObservedServiceKey(cluster, service)).Applied()
-			}
-			return at(a, "changed0") == 3 && at(b, "changed1") == 3
-		})
-		s.RestoreEtcd(s.backup, false)
-		s.Cluster(c).Start()
-		s.Eventually("every cluster has compared", func() bool { return s.compared(all...) })
-		held := func() []string {
-			return slices.DeleteFunc(s.differences(), func(d string) bool { return !strings.Contains(d, "changed") })
-		}
-		if got, want := held(), []string{a + "/changed0 ahead 3", b + "/changed1 ahead 3", c + "/changed2 ahead 2"}; !slices.Equal(got, want) {
-			t.Fatalf("held %v, want %v", got, want)
-		}
+		s, held := overtaken(t)
 		s.resolve(c, "changed2", "cluster")
 		s.Eventually("the newer ones are held on", func() bool { return slices.Equal(held(), []string{a + "/changed0 ahead 3", b + "/changed1 ahead 3"}) })
 		s.resolve(a, "changed0", "cluster")
 		s.settledOf("changed")
 		for i, id := range []string{a, b, c} {
+			if v, _ := s.Cluster(id).Sim.Service(fmt.Sprintf("changed%d", i)); !strings.Contains(string(v.JSON), `"memory":"2Gi"`) {
+				t.Errorf("%s has not the newer one: %s", id, v.JSON)
+			}
+		}
+	})
+}
+
+// TestAClusterCannotShowMoreThanWasDecidedOn: with a higher generation than the person has seen it would have what its
+// federation has on other clusters written over.
+func TestAClusterCannotShowMoreThanWasDecidedOn(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		s, held := overtaken(t)
+		was := held()
+		s.Cluster(c).Stop() // a hostile syncer answers in its place
+		s.resolve(c, "changed2", "cluster")
+		ask := get[record.Ask](s, record.AskKey(c, "changed2"))
+		definition, err := json.Marshal(definition(t, "changed", "1Gi"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := record.Shown{V: record.Version, UID: ask.UID, RequestID: ask.RequestID, Generation: 1000}
+		if shown.Sealed, err = seal.Seal(seal.Header{Purpose: seal.PurposeShown, Cluster: c, UID: ask.UID, Generation: shown.Generation}, definition, ask.Recipient); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Store.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+			tx.Put(record.ShownKey(c, "changed2"), shown)
+			return nil
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		s.Eventually("it is answered", func() bool { return len(s.Keys(record.AskKey(c, "changed2"))) == 0 })
+		if got := held(); !slices.Equal(got, was) {
+			t.Errorf("held %v, and before %v", got, was)
+		}
+		for i, id := range []string{a, b} {
 			if v, _ := s.Cluster(id).Sim.Service(fmt.Sprintf("changed%d", i)); !strings.Contains(string(v.JSON), `"memory":"2Gi"`) {
 				t.Errorf("%s has not the newer one: %s", id, v.JSON)
 			}
