@@ -45,9 +45,11 @@ type Difference struct {
 	Federation string `json:"federation,omitempty"`
 	GroupID    string `json:"group_id,omitempty"`
 	Owner      string `json:"owner,omitempty"`
-	// StoreGeneration is what is desired, ClusterGeneration what stands; 0 for nothing.
+	// StoreGeneration is what is desired, ClusterGeneration what stands; 0 for nothing. ClusterEpoch is the
+	// history that this one is of; empty for the first.
 	StoreGeneration   int64  `json:"store_generation"`
 	ClusterGeneration int64  `json:"cluster_generation"`
+	ClusterEpoch      string `json:"cluster_epoch,omitempty"`
 	Message           string `json:"message"`
 	// KeepStore and KeepCluster say what taking that side does; left out when that is
 	// not possible.

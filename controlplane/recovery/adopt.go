@@ -30,7 +30,7 @@ func (c *Controller) ask(ctx context.Context, req ResolveRequest, d *difference)
 	res, err := c.store.Update(ctx, store.Update{Build: func(_ store.View, tx *store.Txn) error {
 		tx.Put(record.AskKey(d.ClusterID, d.ServiceName), record.Ask{
 			V: record.Version, UID: d.UID, RequestID: req.RequestID, Recipient: c.identity.Recipient(), AskedAt: record.At(c.cfg.Now()),
-			Held: &record.Branch{Epoch: d.epoch, Generation: d.ClusterGeneration},
+			Held: &record.Branch{Epoch: d.ClusterEpoch, Generation: d.ClusterGeneration},
 		})
 		return nil
 	}})

@@ -17,7 +17,6 @@ import (
 // difference is one service that is held, with what a decision about it needs.
 type difference struct {
 	v1.Difference
-	epoch     string
 	tombstone bool
 	origin    bool
 	// claims is the federation that an orphan's marks name, whether the store has it
@@ -125,9 +124,9 @@ func differenceOf(f *record.Federation, r view.ReplicaState, h record.Held) diff
 		Difference: v1.Difference{
 			Kind: string(h.Kind), ClusterID: r.At.ClusterID, ServiceName: r.At.ServiceName, UID: r.At.UID,
 			Federation: f.UID, GroupID: f.GroupID, Owner: f.Owner, StoreGeneration: r.Desired.Generation,
-			ClusterGeneration: h.Generation, Message: r.Observed.Message,
+			ClusterGeneration: h.Generation, ClusterEpoch: h.Epoch, Message: r.Observed.Message,
 		},
-		epoch: h.Epoch, tombstone: r.Desired.Tombstone(), origin: r.At.Coordinator,
+		tombstone: r.Desired.Tombstone(), origin: r.At.Coordinator,
 	}
 	changeable := f.Phase == record.PhaseReady && f.Change == nil && r.Member >= 0
 	switch {
@@ -158,11 +157,10 @@ func differenceOf(f *record.Federation, r view.ReplicaState, h record.Held) diff
 func orphan(v *view.View, cluster string, o record.Orphan) difference {
 	d := difference{
 		Difference: v1.Difference{
-			Kind: v1.DifferenceOrphan, ClusterID: cluster, ServiceName: o.ServiceName, UID: o.UID, ClusterGeneration: o.Generation,
+			Kind: v1.DifferenceOrphan, ClusterID: cluster, ServiceName: o.ServiceName, UID: o.UID, ClusterGeneration: o.Generation, ClusterEpoch: o.Epoch,
 			Message:   "a service with our marks that the store knows nothing of; it is not changed",
 			KeepStore: "it is deleted; its buckets stay",
 		},
-		epoch: o.Epoch,
 	}
 	if other := v.Elsewhere(cluster, o); other != "" {
 		d.Message = fmt.Sprintf("a service that was made for cluster %q: is this the same OSCAR? It is not changed, and nothing here deletes it", other)

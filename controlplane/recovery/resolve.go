@@ -83,7 +83,7 @@ func (c *Controller) difference(caller identity.Caller, req ResolveRequest) (*di
 }
 
 func (c *Controller) keepStore(ctx context.Context, caller identity.Caller, req ResolveRequest, d *difference) error {
-	accept := &record.Branch{Epoch: d.epoch, Generation: d.ClusterGeneration}
+	accept := &record.Branch{Epoch: d.ClusterEpoch, Generation: d.ClusterGeneration}
 	switch {
 	case d.Kind == v1.DifferenceOrphan:
 		return c.deleteOrphan(ctx, req, d)
@@ -110,7 +110,7 @@ func (c *Controller) keepCluster(ctx context.Context, caller identity.Caller, re
 	// An orphan of a federation that the store has.
 	back := oscar.Member{Type: oscar.MemberOSCAR, ClusterID: d.ClusterID, ServiceName: d.ServiceName}
 	return c.rewrite(ctx, caller, req, d, &federations.Resolution{
-		UID: d.UID, Accept: &record.Branch{Epoch: d.epoch, Generation: d.ClusterGeneration}, Again: true, Back: &back,
+		UID: d.UID, Accept: &record.Branch{Epoch: d.ClusterEpoch, Generation: d.ClusterGeneration}, Again: true, Back: &back,
 	}, membersBy(federations.ReplicasRequest{Add: []oscar.Member{back}}))
 }
 
@@ -179,7 +179,7 @@ func (c *Controller) deleteOrphan(ctx context.Context, req ResolveRequest, d *di
 		epoch: d.foundIn, cluster: d.ClusterID, service: d.ServiceName, deleted: view.Versioned[record.Deleted]{Rec: memory},
 		put: &record.Desired{
 			V: record.Version, Intent: record.IntentDelete, Federation: d.claims, GroupID: group, UID: d.UID,
-			Generation: d.ClusterGeneration, Epoch: d.epoch, RequestID: req.RequestID, Owner: owner, Cause: record.CauseDeleted,
+			Generation: d.ClusterGeneration, Epoch: d.ClusterEpoch, RequestID: req.RequestID, Owner: owner, Cause: record.CauseDeleted,
 			Mark: record.Mark(c.tokens.ServiceToken(d.UID)),
 		},
 	})

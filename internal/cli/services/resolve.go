@@ -112,7 +112,8 @@ func (c *resolveCmd) tellOthers(ctx context.Context, a *command.App, api *client
 	}
 	told := false
 	for _, o := range list.Differences {
-		covered := c.Keep == v1.KeepCluster && d.Kind == v1.DifferenceAhead && o.Kind == v1.DifferenceAhead && o.ClusterGeneration <= d.ClusterGeneration
+		covered := c.Keep == v1.KeepCluster && d.Kind == v1.DifferenceAhead && o.Kind == v1.DifferenceAhead &&
+			o.ClusterEpoch == d.ClusterEpoch && o.ClusterGeneration <= d.ClusterGeneration
 		if o.Federation != d.Federation || o.UID == d.UID || covered {
 			continue
 		}
