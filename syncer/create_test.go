@@ -280,6 +280,54 @@ func TestAMemberWhoseOSCARDiedBeforeTheWebhookHasOne(t *testing.T) {
 	}
 }
 
+// TestAMemberThatIsMadeAgainWhenBothDieHasItsWebhook: OSCAR died in the POST of a repair, and the syncer with it. So it is
+// with a POST after three that have failed.
+func TestAMemberThatIsMadeAgainWhenBothDieHasItsWebhook(t *testing.T) {
+	begin := func(t *testing.T) (*rig, *replica) {
+		r := newRig(t, oscarsim.Config{})
+		p := newReplica("worker")
+		p.coordinator = false
+		return r, p
+	}
+	standsWhole := func(r *rig, p *replica) {
+		r.t.Helper()
+		r.resynced()
+		r.await(p, record.PhaseReady)
+		r.inPlace(p)
+		if v, _ := r.sim.Service(p.name); !v.Registered || v.Webhook != p.token {
+			r.t.Errorf("webhook registered %t, ours %t", v.Registered, v.Webhook == p.token)
+		}
+	}
+	t.Run("a repair", func(t *testing.T) {
+		await.InVirtualTime(t, func(t *testing.T) {
+			r, p := begin(t)
+			stop := r.start()
+			r.makeReady(p)
+			stop()
+			r.sim.RemoveService(p.name)
+			r.fault(oscarsim.OpCreate, oscarsim.FaultCrash, 1)
+			<-r.startDying("syncer.after_create")
+			standsWhole(r, p)
+		})
+	})
+	t.Run("after three failures", func(t *testing.T) {
+		await.InVirtualTime(t, func(t *testing.T) {
+			r, p := begin(t)
+			stop := r.start()
+			r.want(p, record.IntentPrepare)
+			r.await(p, record.PhasePrepared)
+			r.fault(oscarsim.OpCreate, oscarsim.Fault500, 0)
+			r.want(p, record.IntentApply)
+			r.await(p, record.PhaseFailed)
+			stop()
+			r.sim.ClearFaults()
+			r.fault(oscarsim.OpCreate, oscarsim.FaultCrash, 1)
+			<-r.startDying("syncer.after_create")
+			standsWhole(r, p)
+		})
+	})
+}
+
 // TestAnOSCARThatKeepsDyingIsNotAskedForEver: each try to register the webhook ends without an answer.
 func TestAnOSCARThatKeepsDyingIsNotAskedForEver(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {

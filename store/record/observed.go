@@ -48,6 +48,8 @@ type Observed struct {
 	Status             int    `json:"status,omitempty"`
 	Message            string `json:"message"`
 	LastTransitionTime Time   `json:"last_transition_time"`
+	// Remade goes with phase drifted: the service had vanished, and a POST that makes it again may have been sent.
+	Remade bool `json:"remade,omitempty"`
 	// Epoch in which the report was made.
 	Epoch string `json:"epoch,omitempty"`
 	// Held goes with phase held: what is on the cluster and not in the store's history.

@@ -243,16 +243,26 @@ func (p *Process) AssumeForPredecessors(now *session.Session, view *store.Mirror
 		}
 		name := record.ParseKey(kv.Key).Name
 		o := now.Observed(view, name, d.UID)
-		if o == nil || o.Phase == record.PhasePending || o.Phase == record.PhasePrepared || o.Phase == record.PhaseApplying {
+		open := o == nil || o.Phase == record.PhasePending || o.Phase == record.PhasePrepared || o.Phase == record.PhaseApplying
+		if open {
 			p.writes.assume(name, now.Started)
-			// After a restore the service may have been in use for long.
-			if d.Intent == record.IntentApply && registered != nil && d.Epoch == registered.Word() && (o == nil || o.Applied() == 0) {
-				p.writes.change(name, func(n *recent) {
-					if n.confirmed != d.UID {
-						n.doubt(d.UID, now.Started)
-					}
-				})
-			}
+		}
+		// After a restore the service may have been in use for long.
+		if d.Intent != record.IntentApply || registered == nil || d.Epoch != registered.Word() {
+			continue
+		}
+		if open && (o == nil || o.Applied() == 0) || triesAgain(o, registered.Word()) {
+			p.writes.change(name, func(n *recent) {
+				if n.confirmed != d.UID {
+					n.doubt(d.UID, now.Started)
+				}
+			})
 		}
 	}
+}
+
+// triesAgain says that a POST may have followed a report of an epoch: of a service that has vanished, or after
+// POSTs that have failed.
+func triesAgain(o *record.Observed, epoch string) bool {
+	return o != nil && o.Epoch == epoch && (o.Remade || o.Phase != record.PhaseDeleted && o.Operation == create.operation())
 }

@@ -44,6 +44,8 @@ type finding struct {
 	mounts *record.Volume
 	// runState, when set, is how the exposed service was seen.
 	runState record.RunState
+	// remade says that a POST is sent next for a service that has vanished.
+	remade bool
 	// beside says that it is told beside an open vote: once that is given it is no news.
 	beside bool
 }
@@ -112,6 +114,7 @@ func nextReport(before *record.Observed, d *record.Desired, revision int64, epoc
 		Status:             f.status,
 		Message:            f.message,
 		LastTransitionTime: record.At(now),
+		Remade:             f.remade,
 		Epoch:              epoch,
 		Held:               f.held,
 	}

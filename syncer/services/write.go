@@ -62,7 +62,7 @@ func (s *Services) write(ctx context.Context, name string) (bool, error) {
 // about us: a fence, or etcd.
 func (s *Services) step(ctx context.Context, v *observation, d decision) (bool, error) {
 	if d.drifted {
-		if err := s.report(ctx, v, finding{phase: record.PhaseDrifted, reason: record.ReasonDrifted, message: d.message}); err != nil {
+		if err := s.report(ctx, v, finding{phase: record.PhaseDrifted, reason: record.ReasonDrifted, message: d.message, remade: d.act == create}); err != nil {
 			return false, err
 		}
 		// The report has moved nothing that the fence looks at.
