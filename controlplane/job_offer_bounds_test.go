@@ -1,12 +1,14 @@
 package controlplane_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -119,6 +121,51 @@ func TestOffersCountInTheLimitsOfJobs(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.answers(c, id, record.OfferFreeze)
+	})
+}
+
+// TestOffersOfSeveralFederationsCountInTheLimitOfTheirUser: they are taken in one transaction.
+func TestOffersOfSeveralFederationsCountInTheLimitOfTheirUser(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		const most = 2
+		w := newJobWorld(t, func(c *controlplane.Config) { c.JobsPerUser = most })
+		services := []string{"grayifyr2"}
+		for _, name := range []string{"second", "third", "fourth"} {
+			if _, err := w.create(func(r *federations.CreateRequest) { *r = send(t, strings.ReplaceAll(body, "grayifyr", name)) }); err != nil {
+				t.Fatal(err)
+			}
+			services = append(services, name+"2")
+		}
+		c, asked := w.clusters["c"], map[string]string{}
+		for _, s := range services {
+			asked[s] = uuid.NewString()
+			c.offers(s, asked[s], "its-name", record.OfferWaiting)
+			w.answers(c, asked[s], record.OfferFreeze)
+		}
+		w.full("a", "b", "c")
+		<-time.After(time.Minute)
+		var frozen []func(*store.Txn)
+		for s, id := range asked {
+			frozen = append(frozen, c.offer(s, id, "its-name", record.OfferFrozen))
+		}
+		c.writes(frozen...)
+		count := func() (taken, restored int) {
+			for _, id := range asked {
+				if _, err := w.Jobs.Get(t.Context(), admin, id); err == nil {
+					taken++
+				} else if a := c.answered(id); a != nil && a.Answer == record.OfferRestore {
+					restored++
+				}
+			}
+			return taken, restored
+		}
+		w.eventually(func() bool {
+			taken, restored := count()
+			return taken+restored == len(asked)
+		})
+		if taken, _ := count(); taken != most {
+			t.Errorf("a user may have %d jobs in flight, and %d are taken", most, taken)
+		}
 	})
 }
 

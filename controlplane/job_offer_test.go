@@ -19,6 +19,25 @@ import (
 // event, sealed to whom the answer names.
 func (p *fakeSyncer) offers(service, job, name string, state record.OfferState, mutate ...func(event *string, o *record.Offer)) {
 	p.t.Helper()
+	p.writes(p.offer(service, job, name, state, mutate...))
+}
+
+// writes makes one transaction of all.
+func (p *fakeSyncer) writes(all ...func(*store.Txn)) {
+	p.t.Helper()
+	if _, err := p.store.Update(p.t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+		for _, write := range all {
+			write(tx)
+		}
+		return nil
+	}}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// offer is what writes an offer.
+func (p *fakeSyncer) offer(service, job, name string, state record.OfferState, mutate ...func(event *string, o *record.Offer)) func(*store.Txn) {
+	p.t.Helper()
 	body, offer := secretEvent, record.Offer{}
 	for _, m := range mutate {
 		m(&body, &offer)
@@ -40,7 +59,7 @@ func (p *fakeSyncer) offers(service, job, name string, state record.OfferState, 
 		event = &record.Event{V: record.Version, Sealed: sealed}
 	}
 	at := record.At(time.Now())
-	_, err = p.store.Update(p.t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+	return func(tx *store.Txn) {
 		tx.Put(record.OfferKey(p.cluster, job), record.Offer{
 			V: record.Version, State: state, Federation: d.Federation, Service: service, UID: d.UID, Name: name, Since: at,
 			Size: len(body), BucketEvent: offer.BucketEvent, Held: offer.Held, LastTransitionTime: at,
@@ -48,10 +67,6 @@ func (p *fakeSyncer) offers(service, job, name string, state record.OfferState, 
 		if event != nil {
 			tx.Put(record.OfferedEventKey(p.cluster, job), event)
 		}
-		return nil
-	}})
-	if err != nil {
-		p.t.Fatal(err)
 	}
 }
 

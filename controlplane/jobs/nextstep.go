@@ -22,8 +22,8 @@ type stepConfig struct {
 	tooMany func(*view.View, *offerSituation) bool
 }
 
-// stepConfig has the offered jobs that are taken already, by federation.
-func (c *Controller) stepConfig(taken map[string]int) stepConfig {
+// stepConfig has the offered Jobs that are taken already.
+func (c *Controller) stepConfig(taken taking) stepConfig {
 	return stepConfig{
 		now: c.cfg.Now(), seen: &c.seen, lost: c.clusterLost, pause: c.cfg.Pause, freezeTimeout: c.cfg.FreezeTimeout,
 		tooMany: func(v *view.View, sit *offerSituation) bool { return c.tooMany(v, sit, taken) },

@@ -43,17 +43,35 @@ func offerStep(v *view.View, id string, cfg stepConfig) *step {
 }
 
 // tooMany says whether one more offered job would exceed a limit of jobs in flight, or, when its cluster
-// was not asked to freeze it in this epoch, the number of those that are frozen. taken counts, by
-// federation, those that are about to be taken.
-func (c *Controller) tooMany(v *view.View, sit *offerSituation, taken map[string]int) bool {
+// was not asked to freeze it in this epoch, the number of those that are frozen.
+func (c *Controller) tooMany(v *view.View, sit *offerSituation, taken taking) bool {
 	f := v.Federations.Get(sit.offer.Federation).Rec
 	if f == nil || sit.job != nil && !sit.job.State.Ended() { // that one is counted
 		return false
 	}
 	j := record.Job{Federation: f.UID, GroupID: f.GroupID, Owner: f.Owner}
-	asked, more := sit.answer != "" && !sit.stale, taken[f.UID]
-	return c.refusedFor(&j, v.Jobs.InFlight.Get(f.UID)+more, v.Jobs.Users.Get(view.AccountOf(&j))+more) != nil ||
-		!asked && sit.offer.State == record.OfferFrozen && (more >= freezesAtOnce || frozen(v)[f.UID]+more >= freezesAtOnce)
+	asked, account := sit.answer != "" && !sit.stale, view.AccountOf(&j)
+	return c.refusedFor(&j, v.Jobs.InFlight.Get(f.UID)+taken.more.federations[f.UID], v.Jobs.Users.Get(account)+taken.more.accounts[account]) != nil ||
+		!asked && sit.offer.State == record.OfferFrozen && frozen(v)[f.UID]+taken.frozen[f.UID] >= freezesAtOnce
+}
+
+// taking counts the offered Jobs that one transaction is about to take.
+type taking struct {
+	// frozen are all of them, by federation, and more those that are not in flight yet.
+	frozen map[string]int
+	more   inFlight
+}
+
+func newTaking() taking {
+	return taking{frozen: map[string]int{}, more: inFlight{federations: map[string]int{}, accounts: map[string]int{}}}
+}
+
+func (n taking) add(p *step) {
+	n.frozen[p.next.Federation]++
+	if p.was.Job == "" || p.was.State.Ended() {
+		n.more.federations[p.next.Federation]++
+		n.more.accounts[view.AccountOf(&p.next)]++
+	}
 }
 
 // frozen counts, by federation, the jobs that are frozen at a member and that no other one has.

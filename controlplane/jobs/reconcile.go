@@ -141,14 +141,14 @@ func (c *Controller) reconcileJobs(ctx context.Context) error {
 func (c *Controller) stepJobs(ctx context.Context, ids []string) (left []string, err error) {
 	for part := range slices.Chunk(ids, maxJobSteps) {
 		var steps []*step
-		taken := map[string]int{}
+		taken := newTaking()
 		c.state.Read(func(v *view.View) {
 			cfg := c.stepConfig(taken)
 			for _, id := range part {
 				if p := nextStep(v, id, cfg); p != nil {
 					steps = append(steps, p)
 					if p.name == "take" {
-						taken[p.next.Federation]++
+						taken.add(p)
 					}
 				}
 			}
