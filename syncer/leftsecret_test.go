@@ -129,6 +129,81 @@ func TestAnOSCARThatDiesBetweenASecretAndItsService(t *testing.T) {
 	})
 }
 
+// restarts the syncer when the Secret stands alone.
+func (r *rig) restartsBesideSecret(p *replica, stop func()) {
+	r.t.Helper()
+	r.eventually("the Secret is left", func() bool {
+		_, service := r.sim.Service(p.name)
+		_, secret := r.sim.Secret(p.name)
+		return secret && !service
+	})
+	stop()
+	r.start(withSecrets(r))
+}
+
+// TestASyncerThatIsStartedBesideALeftSecretKnowsIt: its predecessor has sent the write that left it.
+func TestASyncerThatIsStartedBesideALeftSecretKnowsIt(t *testing.T) {
+	begin := func(t *testing.T) (r *rig, p *replica, stop func()) {
+		r = newRig(t, oscarsim.Config{})
+		stop = r.start(withSecrets(r))
+		p = newReplica("grayify")
+		p.secret = "s3cret"
+		r.want(p, record.IntentPrepare)
+		r.await(p, record.PhasePrepared)
+		return r, p, stop
+	}
+	t.Run("the POST is tried again", func(t *testing.T) {
+		await.InVirtualTime(t, func(t *testing.T) {
+			r, p, stop := begin(t)
+			r.fault(oscarsim.OpCreate, oscarsim.FaultCrashSecret, 1)
+			r.want(p, record.IntentApply)
+			r.restartsBesideSecret(p, stop)
+			if o := r.await(p, record.PhaseReady); o.Bare != "" {
+				t.Error("the note stays")
+			}
+			r.inPlace(p)
+			r.secretIs(p)
+		})
+	})
+	t.Run("it is rolled back", func(t *testing.T) {
+		await.InVirtualTime(t, func(t *testing.T) {
+			r, p, stop := begin(t)
+			r.fault(oscarsim.OpCreate, oscarsim.FaultCrashSecret, 1)
+			r.want(p, record.IntentApply)
+			r.restartsBesideSecret(p, stop)
+			r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause, d.Spec = record.CauseRollback, "" })
+			r.await(p, record.PhaseDeleted)
+			r.nothingLeft(p)
+		})
+	})
+	t.Run("in a DELETE", func(t *testing.T) {
+		await.InVirtualTime(t, func(t *testing.T) {
+			r, p, stop := begin(t)
+			r.want(p, record.IntentApply)
+			r.await(p, record.PhaseReady)
+			r.fault(oscarsim.OpDelete, oscarsim.FaultCrashSecret, 1)
+			r.want(p, record.IntentDelete, func(d *record.Desired) { d.Spec = "" })
+			r.restartsBesideSecret(p, stop)
+			r.await(p, record.PhaseDeleted)
+			r.nothingLeft(p)
+		})
+	})
+	t.Run("and leaves one of others", func(t *testing.T) {
+		await.InVirtualTime(t, func(t *testing.T) {
+			r, p, stop := begin(t)
+			r.sim.LeftoverSecret(p.name)
+			r.want(p, record.IntentApply)
+			r.await(p, record.PhaseFailed)
+			r.restartsBesideSecret(p, stop)
+			r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause, d.Spec = record.CauseRollback, "" })
+			r.await(p, record.PhaseDeleted)
+			if got, _ := r.sim.Secret(p.name); got["leftover"] != "value" {
+				t.Errorf("the Secret is %q", got)
+			}
+		})
+	})
+}
+
 // TestASecretThatIsNotOursStays: it came after the vote.
 func TestASecretThatIsNotOursStays(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {

@@ -12,6 +12,8 @@ const (
 	PurposePart              = "part"
 	PurposeSpecChanges       = "spec changes"
 	PurposeDefinitionChanges = "submitted changes"
+	// PurposeBare is that of a service with nothing but its marks.
+	PurposeBare = "bare service"
 	// PurposeEvent is that of a job's event.
 	PurposeEvent = "job_event"
 	// PurposeAccessToken is that of an access token that came with its owner's request, and

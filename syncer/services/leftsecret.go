@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/manager"
@@ -17,16 +18,72 @@ import (
 // name from then on. The syncer has no right to delete Secrets. OSCAR has: a POST without secrets is not refused, the
 // PUT that follows it overwrites the Secret, and a DELETE takes it along.
 
+//
+// A Secret that stands alone is taken for ours when a write was at work that can have left it, and none stood before that
+// write. Such a write is noted in the report before it is sent (Observed.Bare), for a syncer that is started later.
+
 // lookForSecret says whether a Secret that a write for this life can have left stands where the service is missing.
 func (s *Services) lookForSecret(ctx context.Context, v *observation) error {
-	if v.local.whose != noService || !v.memory.leavesSecret && !v.hadSecret() {
+	noted := v.observed != nil && v.observed.Bare != ""
+	s.process.writes.change(v.name, func(n *recent) { noted = noted && n.erased != v.desired.UID }) // of that DELETE this process knows more
+	if v.local.whose != noService || !v.memory.leavesSecret && !noted && !v.hadSecret() {
 		return nil
 	}
-	left, err := s.deps.Kube.SecretLeft(ctx, v.desired.Owner, v.name)
+	left, _, err := s.secretStands(ctx, v)
+	v.local.secretAlone = left
+	if left && noted && !v.memory.leavesSecret {
+		s.recallBare(v)
+	}
+	return err
+}
+
+// secretStands says whether there is a Secret of the service's name, and whether Kubernetes tells that at all.
+func (s *Services) secretStands(ctx context.Context, v *observation) (stands, known bool, err error) {
+	stands, err = s.deps.Kube.SecretLeft(ctx, v.desired.Owner, v.name)
 	if errors.Is(err, kube.ErrAbsent) || errors.Is(err, kube.ErrDenied) {
-		return nil
+		return false, false, nil
 	}
-	v.local.secretAlone = left && err == nil
+	return stands && err == nil, err == nil, err
+}
+
+// recallBare takes up the note of an earlier process, whose write may still take effect.
+func (s *Services) recallBare(v *observation) {
+	bare, err := s.session.Identity.Open(v.observed.Bare, s.bareHeader(v), s.session.Now())
+	if err != nil {
+		s.session.Log.Error("what would delete a left Secret cannot be opened", "service", v.name, "error", err)
+		return
+	}
+	s.process.writes.change(v.name, func(n *recent) {
+		n.bare = bare
+		if n.assumedAt.IsZero() {
+			n.assumedAt = s.session.Started
+		}
+	})
+	v.memory = s.process.writes.read(v.name, v.desired, v.revision)
+}
+
+func (s *Services) bareHeader(v *observation) seal.Header {
+	return seal.Header{Purpose: seal.PurposeBare, Cluster: s.session.ID, UID: v.desired.UID}
+}
+
+// keepBare notes in the last report what a write may leave alone; nil is nothing. It does so before the write, and a life
+// without a report has no note.
+func (s *Services) keepBare(ctx context.Context, v *observation, bare []byte) error {
+	sealed, err := "", error(nil)
+	if bare != nil {
+		sealed, err = seal.Seal(s.bareHeader(v), bare, s.session.Identity.Recipient())
+	}
+	if err != nil {
+		return err
+	}
+	_, err = s.writeReport(ctx, v, func(before *record.Observed) *record.Observed {
+		if before == nil || (before.Bare == "") == (sealed == "") {
+			return nil
+		}
+		next := *before
+		next.Bare = sealed
+		return &next
+	})
 	return err
 }
 
@@ -37,31 +94,44 @@ func (v *observation) hadSecret() bool {
 		v.def != nil && len(v.def.Service.Environment.Secrets) > 0
 }
 
-// noteSecret is called before a POST of secrets; it returns what is to be called with the outcome.
-func (s *Services) noteSecret(v *observation) (func(error), error) {
+// barePOST is the body that makes the service bare, and noted, before a POST of secrets; nil for another POST.
+func (s *Services) barePOST(ctx context.Context, v *observation) ([]byte, error) {
 	if len(v.def.Service.Environment.Secrets) == 0 {
-		return func(error) {}, nil
+		return nil, nil
 	}
 	bare, err := v.def.BareBody()
-	if err != nil {
-		return nil, err
+	if err != nil || v.local.secretAlone {
+		return bare, err
 	}
-	mine := v.local.secretAlone
+	// One that stands already is not ours, unless that is noted.
+	if stands, known, err := s.secretStands(ctx, v); err != nil || stands || !known {
+		return bare, err
+	}
+	return bare, s.keepBare(ctx, v, bare)
+}
+
+// noteSecret is called before a POST of secrets; it returns what is to be called with the outcome.
+func (s *Services) noteSecret(ctx context.Context, v *observation, bare []byte) func(error) error {
+	if bare == nil {
+		return func(error) error { return nil }
+	}
+	mine := v.local.secretAlone || v.observed != nil && v.observed.Bare != ""
 	s.process.writes.change(v.name, func(n *recent) {
 		mine = mine || n.bare != nil
 		n.bare = bare
 	})
-	return func(err error) {
+	return func(err error) error {
 		api, ok := errors.AsType[*manager.APIError](err)
-		if mine || !ok || api.Status != http.StatusConflict || !strings.Contains(api.Body, secretStands) {
-			return
+		if mine || !ok || api.Status != http.StatusConflict || !strings.Contains(api.Body, secretThere) {
+			return nil
 		}
 		s.process.writes.change(v.name, func(n *recent) { n.bare = nil }) // it stood before the first POST
-	}, nil
+		return s.keepBare(ctx, v, nil)
+	}
 }
 
-// secretStands is in OSCAR's answer to a POST whose Secret is there. It answers 409 also after it has made the Secret.
-const secretStands = "secret"
+// secretThere is in OSCAR's answer to a POST whose Secret is there. It answers 409 also after it has made the Secret.
+const secretThere = "secret"
 
 // planSecret: the service is gone, and its Secret is not.
 func planSecret(s situation) (decision, bool) {

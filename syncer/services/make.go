@@ -47,16 +47,19 @@ func (s *Services) create(ctx context.Context, v *observation) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if err := s.fence(v); err != nil {
-		return false, err
-	}
-	answered, err := s.noteSecret(v)
+	bare, err := s.barePOST(ctx, v)
 	if err != nil {
 		return false, err
 	}
+	if err := s.fence(v); err != nil {
+		return false, err
+	}
+	answered := s.noteSecret(ctx, v, bare)
 	s.process.writes.change(v.name, func(n *recent) { n.made = definition.Union(n.made, makes) })
 	err = s.post(ctx, v, create, body)
-	answered(err)
+	if err := answered(err); err != nil {
+		return false, err
+	}
 	return err == nil, s.noteFailure(v, create, record.ReasonCreateFailed, err)
 }
 

@@ -127,6 +127,9 @@ func planMissing(s situation) decision {
 	if d, wait := s.backOff(create); wait {
 		return d
 	}
+	if wait := s.memory.workingUntil.Sub(s.now); s.local.secretAlone && wait > 0 {
+		return decision{act: look, after: min(wait, pollWrite)} // the POST of an earlier process may go on
+	}
 	d := decision{act: create}
 	if applied {
 		d.repair, d.drifted, d.message = true, s.tellsDrift(), vanished.message+"; it is made again"

@@ -31,11 +31,18 @@ func (s *Services) detach(ctx context.Context, v *observation) (bool, error) {
 
 // erase sends the DELETE of a detached service.
 func (s *Services) erase(ctx context.Context, v *observation) (bool, error) {
-	if err := s.fence(v); err != nil {
-		return false, err
-	}
 	bare, err := definition.BareShown(v.service)
 	if err != nil {
+		return false, err
+	}
+	stands, _, err := s.secretStands(ctx, v)
+	if err == nil && stands {
+		err = s.keepBare(ctx, v, bare)
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := s.fence(v); err != nil {
 		return false, err
 	}
 	s.session.FailPoints.Hit(failBeforeErase)

@@ -55,8 +55,25 @@ type finding struct {
 // was; otherwise the error is store.ErrSessionLost or session.ErrStale.
 func (s *Services) report(ctx context.Context, v *observation, f finding) error {
 	f.mounts, f.runState = v.memory.volume, v.local.runState
-	desiredKey, observedKey := record.DesiredServiceKey(s.session.ID, v.name), record.ObservedServiceKey(s.session.ID, v.name)
 	began := s.session.Now()
+	result, err := s.writeReport(ctx, v, func(before *record.Observed) *record.Observed {
+		if f.beside && before.VoteOn(v.revision) != nil {
+			return nil
+		}
+		return nextReport(before, v.desired, v.revision, v.Epoch, f, s.session.Now())
+	})
+	if err == nil && result.Written {
+		s.process.metrics.reports.WithLabelValues(string(f.phase)).Inc()
+		s.cfg.Tracer.Past(v.desired.RequestID, "service "+string(f.phase), began, attribute.String("service", v.name), attribute.Int64("etcd.revision", result.Revision))
+		s.session.Log.Info("reported", "service", v.name, "phase", f.phase, "reason", f.reason, "generation", v.desired.Generation, "message", f.message,
+			"request_id", v.desired.RequestID)
+	}
+	return err
+}
+
+// writeReport writes what follows the last report; nil is nothing.
+func (s *Services) writeReport(ctx context.Context, v *observation, next func(before *record.Observed) *record.Observed) (store.Result, error) {
+	desiredKey, observedKey := record.DesiredServiceKey(s.session.ID, v.name), record.ObservedServiceKey(s.session.ID, v.name)
 	result, err := s.session.Store.Update(ctx, store.Update{
 		Keys: []string{s.session.Lease.Key(), desiredKey, observedKey},
 		// Only this session writes our reports, so the mirror knows the last one. Where it does not
@@ -71,23 +88,16 @@ func (s *Services) report(ctx context.Context, v *observation, f finding) error 
 			if kv, ok := read.KV(observedKey); ok {
 				before = s.session.DecodeObserved(kv, v.desired.UID)
 			}
-			if f.beside && before.VoteOn(v.revision) != nil {
-				return nil
+			if after := next(before); after != nil {
+				tx.Put(observedKey, after)
 			}
-			tx.Put(observedKey, nextReport(before, v.desired, v.revision, v.Epoch, f, s.session.Now()))
 			return nil
 		},
 	})
 	if _, conflict := errors.AsType[*store.ConflictError](err); conflict {
-		return fmt.Errorf("%w: %w", session.ErrStale, err)
+		err = fmt.Errorf("%w: %w", session.ErrStale, err)
 	}
-	if err == nil && result.Written {
-		s.process.metrics.reports.WithLabelValues(string(f.phase)).Inc()
-		s.cfg.Tracer.Past(v.desired.RequestID, "service "+string(f.phase), began, attribute.String("service", v.name), attribute.Int64("etcd.revision", result.Revision))
-		s.session.Log.Info("reported", "service", v.name, "phase", f.phase, "reason", f.reason, "generation", v.desired.Generation, "message", f.message,
-			"request_id", v.desired.RequestID)
-	}
-	return err
+	return result, err
 }
 
 // nextReport is the record that follows before, which is nil for the first
@@ -135,6 +145,9 @@ func nextReport(before *record.Observed, d *record.Desired, revision int64, epoc
 	}
 	if f.mounts == nil {
 		next.Volume = before.Volume
+	}
+	if f.readBack == "" && f.phase != record.PhaseDeleted {
+		next.Bare = before.Bare
 	}
 	if applied := before.Applied(); f.readBack == "" && applied != 0 {
 		next.ReadBack, next.Storage = before.ReadBack, before.Storage
