@@ -165,6 +165,22 @@ func TestTheDashboardAsksWhatPrometheusUnderstands(t *testing.T) {
 	}
 }
 
+// A certificate whose end the dashboard does not show ends unseen.
+func TestTheDashboardShowsWhenEachCertificateEnds(t *testing.T) {
+	asked, found := strings.Join(queries(t), "\n"), 0
+	for name := range metricsOfTheCode(t) {
+		if !strings.HasSuffix(name, "_certificate_end_seconds") {
+			continue
+		}
+		if found++; !strings.Contains(asked, name) {
+			t.Errorf("the dashboard does not show %s", name)
+		}
+	}
+	if found == 0 {
+		t.Error("no metric says when a certificate ends")
+	}
+}
+
 // An alert on a metric that is called otherwise never fires. The labels are those that
 // docs/reference.md lists.
 func TestAlertsAndDashboardSpeakOfMetricsThatExist(t *testing.T) {
