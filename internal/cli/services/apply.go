@@ -133,6 +133,7 @@ func (c *applyCmd) runFile(ctx context.Context, a *command.App) error {
 	if err != nil {
 		return err
 	}
+	warnOfEmptySecrets(ctx, a, api, services)
 	return a.Together(len(services), func(a *command.App) error {
 		if unit {
 			return c.applyFile(ctx, a, api, services)

@@ -86,6 +86,9 @@ func (c *planCmd) Run(ctx context.Context, a *command.App) error {
 			continue
 		}
 		made = append(made, plan)
+		if plan.Action == v1.PlanCreate {
+			sayEmptySecrets(a, s.Service)
+		}
 		if err := file.Add(s.Service, c.Deployment, plan); err != nil {
 			return err
 		}
