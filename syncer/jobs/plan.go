@@ -66,6 +66,8 @@ func planUnposted(s situation) decision {
 // run, and be deleted. Or the attempt is to end, which the control plane does by itself when it was never claimed.
 func planForgotten(s situation) decision {
 	switch {
+	case s.assignment.Cancel && s.assignment.Posted:
+		return s.foundOr(s.lateOr(s.sessionStart, tell(record.JobCancelled, "", "it was cancelled, and OSCAR does not list it")))
 	case s.assignment.Cancel:
 		return s.foundOr(tell(record.JobCancelled, "", "it was cancelled, and OSCAR does not list it"))
 	case s.assignment.Posted:
@@ -215,16 +217,22 @@ func planUncertain(s situation) decision {
 	if s.mine() && s.memory.lastPost.After(asked) {
 		asked = s.memory.lastPost
 	}
-	shown, late := s.listedSince(asked), asked.Add(s.late)
-	switch {
+	if shown := s.listedSince(asked); shown != nil && shown.present {
+		return s.asListed(shown)
+	}
+	return s.lateOr(asked, tell(record.JobVanished, record.JobNoAnswer, "OSCAR has never said that it made the Job, and does not list it; it may have run if somebody has deleted it"))
+}
+
+// lateOr looks for a Job that is not listed, until a POST of a time, or before it, can have no effect any more: then unlisted
+// is done.
+func (s situation) lateOr(asked time.Time, unlisted decision) decision {
+	switch shown, late := s.listedSince(asked), asked.Add(s.late); {
 	case shown == nil:
 		return lookNow()
-	case shown.present:
-		return s.asListed(shown)
 	case shown.started.Before(late):
 		return lookSince(slices.MinFunc([]time.Time{late, shown.started.Add(s.pause)}, time.Time.Compare), s.now)
 	}
-	return tell(record.JobVanished, record.JobNoAnswer, "OSCAR has never said that it made the Job, and does not list it; it may have run if somebody has deleted it")
+	return unlisted
 }
 
 // planSubmitted: OSCAR has made the Job. How it goes is seen in lists, which come by

@@ -73,6 +73,7 @@ func TestPlanJob(t *testing.T) {
 		{"posted, its report forgotten, and not listed", jobWith("", readmitted, listedAgo(0, "")), stepReport, record.JobUncertain},
 		{"posted, its report forgotten, not listed, and the service gone", jobWith("", readmitted, serviceGone, listedAgo(0, "")), stepReport, record.JobUncertain},
 		{"posted, its report forgotten, not listed, and cancelled", jobWith("", readmitted, cancelled, listedAgo(0, "")), stepReport, record.JobCancelled},
+		{"the same in a young session", jobWith("", readmitted, cancelled, func(s *situation) { s.sessionStart = s.now.Add(-time.Minute) }, listedAgo(0, "")), stepRest, ""},
 		{"posted in a former epoch, its report forgotten, and not listed", jobWith("", readmitted, formerEpoch, listedAgo(0, "")), stepReport, record.JobUncertain},
 		{"claimed, and its event lost", jobWith(record.JobClaimed, func(s *situation) { s.memory.unfit = &unfitError{record.JobEventLost, "x"} }), stepReport, record.JobRefused},
 		{"paused before the claim", jobWith("", func(s *situation) { s.Stopped = true }), stepRest, ""},

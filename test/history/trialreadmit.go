@@ -21,6 +21,7 @@ func readmitTrials() map[string]func(*trial) error {
 		"a job on a cluster that is readmitted is started once":                   (*trial).readmittedJob,
 		"a job whose Job is gone when its cluster is readmitted has vanished":     (*trial).readmittedDeleted,
 		"a job that is cancelled before its readmitted cluster tells of it ends":  (*trial).readmittedCancelled,
+		"a Job that OSCAR makes late for a job cancelled at a readmission goes":   (*trial).readmittedLate,
 		"a job whose member is removed from a readmitted cluster is started once": (*trial).readmittedRemoved,
 		"a job whose Job and member go from a readmitted cluster vanishes":        (*trial).readmittedGone,
 		"a service that vanishes from a cluster that is revoked is made again":    (*trial).readmittedVanished,
@@ -144,6 +145,31 @@ func (t *trial) cancelledAway(deleted bool) error {
 		err = errors.Join(err, errors.New("its Job waits at its OSCAR, and may run"))
 	}
 	return err
+}
+
+// readmittedLate cancels the job before the syncer is back. Its OSCAR has not answered, and makes the Job later.
+func (t *trial) readmittedLate() error {
+	defer t.only()()
+	const late = 4 * time.Minute
+	err := t.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpJob, Fault: oscarsim.FaultLate, Delay: late})
+	id, sent := t.submit()
+	err = errors.Join(err, sent, t.whenTold(id, record.JobSubmitting))
+	t.cluster.Kill() // before it asks once more
+	err = errors.Join(err, t.revoked())
+	t.sim.ClearFaults()
+	err = errors.Join(err, t.readmitted(func() error {
+		_, err := t.api.CancelJob(t.ctx, id)
+		return err
+	}))
+	if t.atOSCAR() != "" {
+		err = errors.Join(err, errors.New("its Job is made before the syncer is back"))
+	}
+	err = errors.Join(err, t.becomes(id, record.JobCancelled))
+	<-time.After(late)
+	if t.atOSCAR() != "" {
+		err = errors.Join(err, errors.New("its Job runs at its OSCAR, and nobody knows it"))
+	}
+	return errors.Join(err, t.started(1))
 }
 
 // waitsAtMember is waitsAt of a service of the trial's own, whose other members are away until back is called.
