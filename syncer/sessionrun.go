@@ -70,7 +70,7 @@ func (s *Syncer) newRun(ctx context.Context, now *session.Session) *sessionRun {
 	r.counts = jobs.NewCounts(now, lister, func(service string) { r.services.Changed(service) })
 	r.jobs = jobs.New(now, lister, cfg.jobs(), jobs.Deps{
 		OSCAR: cfg.OSCAR, Kube: cfg.Kube, Answers: r.answers, Definitions: s.definitions, Tokens: r.tokens,
-		Keys: s.origins, Origins: r.origins, Events: &s.events, Metrics: s.jobMetrics, Process: &s.jobs,
+		Keys: s.origins, Origins: r.origins, Events: s.events, Metrics: s.jobMetrics, Process: &s.jobs,
 	})
 	r.services = services.New(now, s.services, cfg.services(), services.Deps{
 		OSCAR: cfg.OSCAR, Kube: cfg.Kube, Answers: r.answers, Definitions: s.definitions, Tokens: r.tokens,

@@ -66,6 +66,7 @@ func New(cfg Config) (*Syncer, error) {
 			ID: cfg.ClusterID, Instance: cfg.Instance, Store: cfg.Store, Identity: cfg.Identity, Now: cfg.Now, Log: cfg.Logger,
 			FailPoints: cfg.FailPoints, Forms: cfg.Forms, Memory: cfg.Memory, AcceptUID: cfg.AcceptClusterUID, Compare: signal.New(),
 		},
+		events:       jobs.NewEvents(),
 		services:     services.NewProcess(cfg.Registry, cfg.LateWindow, cfg.WriteTimeout),
 		metrics:      newMetrics(cfg.Registry),
 		jobMetrics:   jobs.NewMetrics(cfg.Registry),
@@ -102,7 +103,7 @@ func (s *Syncer) newMirror() *store.Mirror {
 		OnRelist: s.cluster.Relisted,
 		Interval: watchInterval,
 		Small:    true,
-		Tap:      &s.events,
+		Tap:      s.events,
 		Logger:   s.cluster.Log,
 	})
 }

@@ -114,7 +114,7 @@ func (c *Controller) acceptBatch(ctx context.Context, batch []*submission) {
 		keys = append(append(keys, record.JobKey(s.job.Job), record.FederationKey(s.job.Federation)), s.claim.Keys()...)
 	}
 	for _, s := range batch {
-		c.dispatcher.events.put(s.job.Job, s.body) // it may be assigned before this is told that it is stored
+		c.dispatcher.events.Put(s.job.Job, s.body, len(s.body)+eventCost) // it may be assigned before this is told that it is stored
 	}
 	c.gate.Fail("before_job_accept")
 	res, err := c.store.Update(ctx, store.Update{
@@ -197,7 +197,7 @@ func (c *Controller) answer(s *submission, err error) {
 		s.err = &fault.Error{Code: fault.CodeUnavailable, Message: "the store was restored; try again in a moment", RetryAfter: retryJobs}
 	}
 	if s.id != s.job.Job {
-		c.dispatcher.events.take(s.job.Job)
+		c.dispatcher.events.Take(s.job.Job)
 	}
 	close(s.done)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/internal/recent"
 	"github.com/oscarfed/oscarfed/internal/signal"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -32,6 +33,13 @@ const (
 	waitsFor = 500 * time.Millisecond
 )
 
+const (
+	// eventsSize bounds the events that an instance keeps, in bytes.
+	eventsSize = 16 << 20
+	// eventCost is about how many bytes one takes beside its own.
+	eventCost = 256
+)
+
 // dispatcher assigns queued jobs. Each instance of the control plane runs one; the
 // transaction of an assignment compares what it was decided on, so that of two
 // dispatchers one wins. The other steps back for a moment.
@@ -45,14 +53,16 @@ type dispatcher struct {
 	scannedAll time.Time
 	// gzips reuses writers: each has about a megabyte.
 	gzips sync.Pool
-	// events holds the events of jobs that this instance has accepted and not assigned yet.
-	events eventCache
+	// events are those of jobs that this instance has accepted, until it assigns them: the instance
+	// that accepts a job usually assigns it a moment later, and need not read and open its event
+	// again. Every event is in the store too.
+	events *recent.Values[[]byte]
 }
 
 func newDispatcher() *dispatcher {
 	return &dispatcher{
 		wake: signal.New(), active: newActive(), due: map[string]time.Time{}, blocked: map[string]bool{},
-		events: eventCache{most: eventCacheSize},
+		events: recent.New[[]byte](eventsSize),
 	}
 }
 
@@ -160,7 +170,7 @@ func (c *Controller) sealed(ctx context.Context, steps []*assignStep) ([]*step, 
 	bodies, known := make([][]byte, len(steps)), make([]bool, len(steps))
 	var keys []string
 	for i, p := range steps {
-		if bodies[i], known[i] = c.dispatcher.events.take(p.id()); !known[i] {
+		if bodies[i], known[i] = c.dispatcher.events.Take(p.id()); !known[i] {
 			keys = append(keys, record.EventKey(p.id()))
 		}
 	}

@@ -65,7 +65,7 @@ type Deps struct {
 	Tokens      *ownertoken.Tokens
 	Keys        *originstorage.Keys
 	Origins     *originstorage.Watch
-	Events      *Events
+	Events      Events
 	Metrics     *Metrics
 	Process     *Process
 }
