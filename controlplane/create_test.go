@@ -99,6 +99,32 @@ func TestOneRefusalLeavesNothing(t *testing.T) {
 	})
 }
 
+// A creation that failed is forgotten by the name of its coordinator, also when a later one failed that names this
+// service as a member.
+func TestAFailedCreationIsForgottenByItsName(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.clusters["a"].does(no(record.ReasonNameTaken))
+		if _, err := w.create(); codeOf(t, err) != fault.CodeAlreadyExists {
+			t.Fatal(err)
+		}
+		<-time.After(time.Second)
+		other := strings.NewReplacer(`"name":"grayifyr0"`, `"name":"other","cluster_id":"b"`,
+			`"cluster_id":"b","service_name":"grayifyr1"`, `"cluster_id":"a","service_name":"grayifyr0"`, "grayifyr0/", "other/").Replace(body)
+		if _, err := w.Federations.CreateService(t.Context(), admin, send(t, other)); codeOf(t, err) != fault.CodeAlreadyExists {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"grayifyr0", "other"} {
+			if _, err := w.Federations.DeleteService(t.Context(), admin, name, federations.DeleteOptions{}); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if left := w.keys(record.FederationsPrefix); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	})
+}
+
 func TestAFailedApplyIsRolledBackEverywhere(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -30,8 +30,8 @@ func (p MemberRef) At() record.Member {
 }
 
 // Find resolves a service name for a caller: his own coordinator of that name, then any replica
-// that he may see, last the kept result of his failed creation. Several matches are a conflict
-// that lists their clusters. A caller with a service's own token finds only that service.
+// that he may see, last the kept result of a failed creation: of that service, or else one that named it as
+// a member. Several matches are a conflict that lists their clusters. A caller with a service's own token finds only that service.
 func (s *State) Find(caller identity.Caller, service, clusterID string) (p MemberRef, err error) {
 	s.Read(func(v *View) { p, err = v.Find(caller, service, clusterID) })
 	return p, err
@@ -42,7 +42,7 @@ func (v *View) Find(caller identity.Caller, service, clusterID string) (MemberRe
 	if caller.Service != "" {
 		return v.findOwn(caller, service, clusterID)
 	}
-	var own, other, results []MemberRef
+	var own, other, failed, failedWith []MemberRef
 	for uid := range v.Named.Of(service) {
 		f := v.Federations.m[uid]
 		if f.Rec.Phase == record.PhaseDeleting || !caller.MayRead(f.Rec.Owner, f.Rec.Visibility, f.Rec.AllowedUsers) {
@@ -54,8 +54,10 @@ func (v *View) Find(caller identity.Caller, service, clusterID string) (MemberRe
 			}
 			p := MemberRef{UID: uid, Member: i, Rec: f.Rec, Rev: f.Rev}
 			switch {
+			case f.Rec.Phase.Result() && m.Coordinator:
+				failed = append(failed, p)
 			case f.Rec.Phase.Result():
-				results = append(results, p)
+				failedWith = append(failedWith, p)
 			case m.Coordinator && f.Rec.Owner == caller.Subject:
 				own = append(own, p)
 			default:
@@ -72,10 +74,12 @@ func (v *View) Find(caller identity.Caller, service, clusterID string) (MemberRe
 			return MemberRef{}, ambiguous(service, found)
 		}
 	}
-	if len(results) > 0 {
-		return slices.MaxFunc(results, func(a, b MemberRef) int {
-			return cmp.Or(a.Rec.ChangedAt.Compare(b.Rec.ChangedAt.Time), cmp.Compare(b.Member, a.Member))
-		}), nil
+	for _, results := range [][]MemberRef{failed, failedWith} {
+		if len(results) > 0 {
+			return slices.MaxFunc(results, func(a, b MemberRef) int {
+				return cmp.Or(a.Rec.ChangedAt.Compare(b.Rec.ChangedAt.Time), cmp.Compare(b.Member, a.Member))
+			}), nil
+		}
 	}
 	return MemberRef{}, fault.NotFound(fmt.Sprintf("there is no service %q", service))
 }
