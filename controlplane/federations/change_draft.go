@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -71,6 +72,11 @@ func (c *Controller) DraftChange(ctx context.Context, ch Change, p view.MemberRe
 		return d, &fault.Error{Code: fault.CodeInvalid, Message: "volume updates are not supported after service creation: " +
 			"send the volume as it was submitted, or delete the service and create it again; its volume stays, and is used again under its name"}
 	}
+	if p.Rec.SecretsLost && ch.Resolve == nil {
+		if err := lostSecrets(s); err != nil {
+			return d, err
+		}
+	}
 	var stands *oscar.Service
 	if ch.removal.only || ch.Resolve != nil {
 		stands = old
@@ -85,6 +91,9 @@ func (c *Controller) DraftChange(ctx context.Context, ch Change, p view.MemberRe
 	d.Fence = fence
 	d.Next = nextGeneration(sit, s, g, ch.Claim.RequestID, ch.Resolve)
 	d.Next.By = ch.Caller.Subject
+	if ch.Resolve == nil {
+		d.Next.SecretsLost = false
+	}
 	if ch.Resolve == nil && !ch.removal.only {
 		d.adopt(c.adoptions(ch.Caller, p.Rec, g), c.leftovers(d.Next.Former))
 	}
@@ -138,6 +147,22 @@ func (c *Controller) withoutDefinition(ctx context.Context, p view.MemberRef) er
 func sameDefinition(a, b *oscar.Service, f *record.Federation) bool {
 	home := f.Coordinator().ClusterID
 	return oscar.SameDefaultMinIOKeys(a, b) && oscar.Equal(topology.Complete(a, home, f.GroupID), topology.Complete(b, home, f.GroupID))
+}
+
+// lostSecrets refuses a definition with secrets that a restore has lost: a change sends all of them to the clusters, which
+// still have the values.
+func lostSecrets(s *oscar.Service) error {
+	var all []oscar.Violation
+	for _, key := range slices.Sorted(maps.Keys(s.Environment.Secrets)) {
+		if s.Environment.Secrets[key] == "" {
+			all = append(all, oscar.Violation{Path: "environment.secrets." + key, Rule: oscar.RuleRequired,
+				Message: "its value was lost when the store was restored, and a change would empty it on the clusters: give it again, or leave the secret out"})
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return &fault.Error{Code: fault.CodeInvalid, Message: "secrets were lost when the store was restored", Violations: all}
 }
 
 // nextGeneration is the next record of the federation. Members that stay keep their uid.

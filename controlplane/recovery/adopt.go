@@ -242,6 +242,7 @@ func (c *Controller) commitBack(ctx context.Context, req ResolveRequest, owner s
 	caller := identity.Caller{Subject: owner}
 	fed := federations.NewRecord(caller, s, g, federations.CreateRequest{RequestID: req.RequestID}, "", now)
 	fed.UID, fed.Phase = uid, record.PhaseReady
+	fed.SecretsLost = len(s.Environment.Secrets) > 0 // OSCAR shows none
 	fed.Generation, fed.Epoch = left[0].orphan.Generation, left[0].orphan.Epoch
 	lives := map[string]record.Orphan{}
 	for _, m := range left {

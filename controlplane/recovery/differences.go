@@ -101,7 +101,7 @@ func differences(v *view.View, token func(uid string) string) []difference {
 			if o.Settings == "" {
 				// Only the coordinator has the definition of its federation.
 			} else if left := lostFederation(v, d.claims, token); len(left) > 0 && left[0].orphan.UID == o.UID {
-				d.KeepCluster = fmt.Sprintf("its federation is in the store again, with the %d replicas that are left of it; its secrets and credentials are not known: give them again", len(left))
+				d.KeepCluster = fmt.Sprintf("its federation is in the store again, with the %d replicas that are left of it; its secrets and credentials are not known: the next change has to give them again", len(left))
 			}
 			d.Resolving = asked(v, &d)
 			out = append(out, d)

@@ -87,6 +87,8 @@ type Federation struct {
 	// Former are the uids of federations that ended when their only replica became a member of
 	// this one: their jobs follow it, and their refresh tokens are not revoked when it has one.
 	Former []string `json:"former,omitempty"`
+	// SecretsLost says that a restore has lost the values of its secrets: the definition has empty ones in their place.
+	SecretsLost bool `json:"secrets_lost,omitempty"`
 	// Detail is one sentence about why a creation failed.
 	Detail string `json:"detail,omitempty"`
 	// Code is the error code that a failed creation is answered with.

@@ -11,6 +11,8 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
@@ -236,10 +238,29 @@ func TestALostFederationIsTakenBack(t *testing.T) {
 			return err == nil && v.Phase == "ready" && v.Topology == "star" && len(v.Replicas) == 2
 		})
 		s.untouched()
-		// It is a federation like any other.
+		// The values of its secrets are known to the clusters alone: no change empties them.
+		read := definition(t, "created", "1Gi")
+		read.Environment.Secrets["KEY"] = ""
+		_, err := s.Client.ChangeService(t.Context(), read, client.ChangeOptions{Wait: await.Limit})
+		if e, ok := errors.AsType[*client.Error](err); !ok || e.Code() != "invalid" {
+			t.Errorf("a change without the secrets: %v", err)
+		}
+		_, err = s.CP.Federations.ChangeReplicas(t.Context(), admin, "created0", federations.ReplicasRequest{RemoveAll: true})
+		if e, ok := errors.AsType[*fault.Error](err); !ok || e.Code != fault.CodeInvalid {
+			t.Errorf("a change of the members without the secrets: %v", err)
+		}
+		s.untouched()
+		// When they are given it is a federation like any other.
 		s.change("created", "1Gi")
+		s.change("created", "2Gi")
+		if _, err := s.Client.ChangeService(t.Context(), read, client.ChangeOptions{Wait: await.Limit}); err != nil {
+			t.Error(err)
+		}
 		for i, id := range []string{a, b, c} {
 			name := fmt.Sprintf("created%d", i)
+			if v, _ := s.Cluster(id).Sim.Service(name); v.Secrets["KEY"] != secret {
+				t.Errorf("%s has secrets %v", name, v.Secrets)
+			}
 			if got := s.memory(id, name); got != "1Gi" {
 				t.Errorf("%s has %s", name, got)
 			}
