@@ -47,6 +47,25 @@ func (w *world) readmitted(p *fakeSyncer) {
 	}
 }
 
+// TestAReadmissionKeepsThatATokenWasRevoked: the token is gone, and nothing else tells.
+func TestAReadmissionKeepsThatATokenWasRevoked(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		c, uid := w.clusters["c"], w.onlyFederation().UID
+		order := record.Hold{V: 1, Order: record.HoldRevoke, Serial: 7, Owner: admin.Subject}
+		w.put(record.HoldKey("c", uid), order)
+		c.write(record.HoldingKey("c", uid), record.Holding{V: 1, State: record.HoldWaiting, Serial: 7, Revoked: true})
+		w.readmitted(c)
+		kv, err := w.store.Get(t.Context(), record.HoldKey("c", uid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h, err := store.Decode[record.Hold](kv); err != nil || !h.Revoked || h.Serial != order.Serial {
+			t.Errorf("the order is %+v, %v", h, err)
+		}
+	})
+}
+
 // TestAReadmissionLeavesTheAnswersToOffers: its syncer holds the Jobs still, and one whose answer release is lost would
 // run a second time.
 func TestAReadmissionLeavesTheAnswersToOffers(t *testing.T) {

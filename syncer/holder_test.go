@@ -214,6 +214,19 @@ func TestARevokedTokenIsReportedAsNotRevoked(t *testing.T) {
 	}
 }
 
+// TestARevocationThatAReadmissionHasForgottenIsReported: the order says what was reported.
+func TestARevocationThatAReadmissionHasForgottenIsReported(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start(func(c *syncer.Config) { c.Vault = &vault{} })
+		r.put(record.HoldKey(clusterID, "fed"), &record.Hold{V: 1, Order: record.HoldRevoke, Serial: 7, Owner: "cluster_admin", Revoked: true})
+		r.eventually("it is over", func() bool { h := r.holding(); return h != nil && h.State == record.HoldEnded })
+		if h := r.holding(); !h.Revoked || h.Message != "" {
+			t.Errorf("reported %+v", h)
+		}
+	})
+}
+
 // damaged is a place in Kubernetes where what is kept is no token.
 type damaged struct {
 	kube.Absent

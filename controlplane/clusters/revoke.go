@@ -73,6 +73,9 @@ func (c *Controller) Readmit(ctx context.Context, caller identity.Caller, id str
 	if !caller.Administrator {
 		return nil, fault.AdminOnly("change clusters")
 	}
+	if err := c.keepTold(ctx, id); err != nil {
+		return nil, fault.Crossing(err)
+	}
 	key, desired := record.ClusterKey(id), record.DesiredClusterKey(id)
 	out, err := c.writeCluster(ctx, []string{key, desired, record.FenceKey}, id, func(v store.View, tx *store.Txn) error {
 		reg, told, err := changeable(v, id)
@@ -85,8 +88,8 @@ func (c *Controller) Readmit(ctx context.Context, caller identity.Caller, id str
 		case reg.Revoked == nil:
 			return nil
 		}
-		if c.forgetsPosted(id) {
-			return &fault.Error{Code: fault.CodeUnavailable, RetryAfter: time.Second, Message: "jobs that may run there are being noted; try again in a moment"}
+		if c.forgetsPosted(id) || len(c.forgottenReports(id)) > 0 {
+			return &fault.Error{Code: fault.CodeUnavailable, RetryAfter: time.Second, Message: "what was reported there is being noted; try again in a moment"}
 		}
 		reg.Revoked, reg.State, told.State = nil, record.ClusterActive, record.ClusterActive
 		tx.Expect(key)

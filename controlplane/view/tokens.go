@@ -54,6 +54,17 @@ func (t TokenStates) HeldAt(cluster string) (n int) {
 	return n
 }
 
+// HeldBy are the federations with an order to hold a token to a cluster.
+func (t TokenStates) HeldBy(cluster string) (uids []string) {
+	for uid, c := range t.m {
+		if _, holds := c.Holds[cluster]; holds {
+			uids = append(uids, uid)
+		}
+	}
+	slices.Sort(uids)
+	return uids
+}
+
 // TokenState is the state of one federation's tokens in the store: the order to the holder and
 // its report, and for each member its want, the ask that was passed on, the answer, and the
 // grant that was passed back.

@@ -50,9 +50,19 @@ type Desired struct {
 	// Again says that a person ordered a service to be made again that was applied in
 	// an older epoch and is gone.
 	Again bool `json:"again,omitempty"`
+	// Told is what was reported of it, where that counts, when a readmission of its cluster deleted the report.
+	Told *Told `json:"told,omitempty"`
 	// Keep is release when the service is not to be deleted but given free: it
 	// stays, without our marks.
 	Keep string `json:"keep,omitempty" words:"release"`
+}
+
+// Told is what is kept of a report that is deleted.
+type Told struct {
+	// Applied is the newest generation that was seen in place; it is kept where drift is only reported.
+	Applied int64 `json:"applied,omitempty"`
+	// BucketsMade are those that are to be deleted with a service.
+	BucketsMade []string `json:"buckets_made,omitempty"`
 }
 
 // Tombstone says whether the record orders a deletion.

@@ -48,6 +48,10 @@ type Hold struct {
 	// Refresh is the token in an age envelope (base64) to the holder alone; empty
 	// once the holder has reported its serial as stored, and with an end.
 	Refresh string `json:"refresh,omitempty"`
+	// Revoked and Unrevoked are what was reported of the revocation (Holding), when a readmission of the holder
+	// deleted that report.
+	Revoked   bool   `json:"revoked,omitempty"`
+	Unrevoked string `json:"unrevoked,omitempty"`
 }
 
 // After is the serial of the order that follows one of h, at a time.
@@ -62,6 +66,7 @@ func (h *Hold) After(now time.Time) int64 {
 func (h *Hold) Ended(order HoldOrder, now time.Time) *Hold {
 	next := *h
 	next.Order, next.Serial, next.Refresh, next.Mark = order, h.After(now), "", ""
+	next.Revoked, next.Unrevoked = false, ""
 	return &next
 }
 

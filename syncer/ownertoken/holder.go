@@ -206,6 +206,9 @@ func (t *Tokens) dropToken(ctx context.Context, h *heldToken) error {
 		if errors.Is(err, token.ErrNone) {
 			// What was reported of its revocation, if it ever was there, says more.
 			ended.Message, err = "no token was there", nil
+			if h.order.Revoked || h.order.Unrevoked != "" {
+				ended.Revoked, ended.Unrevoked, ended.Message = h.order.Revoked, h.order.Unrevoked, h.order.Unrevoked
+			}
 		}
 	} else {
 		err = t.keeper.Forget(ctx, h.of(), h.order.Serial)

@@ -132,5 +132,10 @@ func (s *Services) notedBuckets(v *observation) []string {
 			noted[name] = true
 		}
 	}
+	if told := v.desired.Told; told != nil {
+		for _, name := range told.BucketsMade {
+			noted[name] = true
+		}
+	}
 	return slices.Sorted(maps.Keys(noted))
 }

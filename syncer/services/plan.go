@@ -110,7 +110,7 @@ func planMissing(s situation) decision {
 		vanished.reason = record.ReasonPaused
 		vanished.message += "; it is made again when the pause ends"
 		return vanished
-	case applied && s.desired.Drift == oscar.DriftReport:
+	case (applied || s.stood()) && s.desired.Drift == oscar.DriftReport:
 		vanished.message += "; it is not made again, since federation.drift is report"
 		return vanished
 	}

@@ -32,7 +32,7 @@ func planGone(s situation, message string) decision {
 	if wait := s.unanswered(); wait > 0 {
 		return decision{act: look, after: min(wait, pollWrite)}
 	}
-	made := s.memory.bucketsMade || s.observed != nil && len(s.observed.BucketsMade) > 0
+	made := s.memory.bucketsMade || s.observed != nil && len(s.observed.BucketsMade) > 0 || s.desired.Told != nil && len(s.desired.Told.BucketsMade) > 0
 	if s.desired.Data == record.DataDelete && made && !s.memory.bucketsDropped {
 		if s.Stopped {
 			return decision{act: rest}

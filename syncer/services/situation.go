@@ -238,6 +238,12 @@ func (s situation) applied() bool {
 	return s.observed != nil && s.observed.Applied() == s.desired.Generation
 }
 
+// stood says that the desired generation was once seen in place, as a report told that a readmission has deleted.
+func (s situation) stood() bool {
+	told := s.desired.Told
+	return told != nil && told.Applied == s.desired.Generation && (s.observed == nil || s.observed.ReadBack == "")
+}
+
 // forgotten says that the service has the marks of what is desired, and that no report tells whether it was in place: those
 // of a cluster that was revoked are gone.
 func (s situation) forgotten() bool {

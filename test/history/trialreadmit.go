@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store"
@@ -26,6 +27,8 @@ func readmitTrials() map[string]func(*trial) error {
 		"a job whose Job and member go from a readmitted cluster vanishes":        (*trial).readmittedGone,
 		"a service that vanishes from a cluster that is revoked is made again":    (*trial).readmittedVanished,
 		"a change that was only reported stays when its cluster is readmitted":    (*trial).readmittedDrift,
+		"a loss that is only reported stays when its cluster is readmitted":       (*trial).readmittedLoss,
+		"buckets that are to go with a service go after a readmission":            (*trial).readmittedBuckets,
 	}
 }
 
@@ -229,4 +232,34 @@ func (t *trial) readmittedDrift() error {
 		err = errors.Join(err, errors.New("it was repaired"))
 	}
 	return errors.Join(err, t.phase(record.PhaseDrifted))
+}
+
+// readmittedLoss removes a service that is not repaired, and whose report is forgotten then.
+func (t *trial) readmittedLoss() error {
+	err := errors.Join(t.create(trialLate, func(f *oscar.Federation) { f.Drift = oscar.DriftReport }), t.revoked())
+	t.sim.RemoveService(t.name)
+	err = errors.Join(err, t.readmitted(nothing))
+	<-time.After(trialLate)
+	if t.stands(t.sim) {
+		err = errors.Join(err, errors.New("it was made again"))
+	}
+	return errors.Join(err, t.phase(record.PhaseDrifted))
+}
+
+// readmittedBuckets deletes a service with its data, whose OSCAR deletes no bucket until its cluster is readmitted.
+func (t *trial) readmittedBuckets() error {
+	t.cluster = t.player.w.Cluster(t.player.users.clusters[0])
+	t.sim = t.cluster.Sim
+	err := errors.Join(t.create(trialLate, nil), t.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpBucketDelete, Fault: oscarsim.Fault500}))
+	ctx, cancel := context.WithTimeout(t.ctx, trialSoon)
+	defer cancel()
+	_, _ = t.api.DeleteService(ctx, t.name, client.DeleteOptions{Data: "delete", Jobs: "cancel"}) // it waits for the bucket
+	has := func() bool { _, has := t.sim.Bucket(t.name); return has }
+	err = errors.Join(err, t.await("the service is gone", func() bool { return t.gone(t.sim) }))
+	if !has() {
+		err = errors.Join(err, errors.New("its bucket is gone before the readmission"))
+	}
+	err = errors.Join(err, t.revoked())
+	t.sim.ClearFaults()
+	return errors.Join(err, t.readmitted(nothing), t.await("its bucket is gone", func() bool { return !has() }))
 }

@@ -42,7 +42,7 @@ func ofTheSyncer() []defect {
 		one(
 			"a vanished service is not made again",
 			"syncer/services/plan.go",
-			"case applied && s.desired.Drift == oscar.DriftReport:",
+			"case (applied || s.stood()) && s.desired.Drift == oscar.DriftReport:",
 			"case applied:",
 		).shows("a service that vanishes is made again"),
 		one(
