@@ -17,7 +17,6 @@ import (
 // OSCAR that dies in a POST or DELETE, can leave the Secret alone, and OSCAR refuses every service with secrets of that
 // name from then on. The syncer has no right to delete Secrets. OSCAR has: a POST without secrets is not refused, the
 // PUT that follows it overwrites the Secret, and a DELETE takes it along.
-
 //
 // A Secret that stands alone is taken for ours when a write was at work that can have left it, and none stood before that
 // write. Such a write is noted in the report before it is sent (Observed.Bare), for a syncer that is started later.
