@@ -72,7 +72,7 @@ func (c *Controller) DraftChange(ctx context.Context, ch Change, p view.MemberRe
 		return d, &fault.Error{Code: fault.CodeInvalid, Message: "volume updates are not supported after service creation: " +
 			"send the volume as it was submitted, or delete the service and create it again; its volume stays, and is used again under its name"}
 	}
-	if p.Rec.SecretsLost && ch.Resolve == nil {
+	if p.Rec.SecretsLost && ch.Resolve == nil && !ch.removal.empties {
 		if err := lostSecrets(s); err != nil {
 			return d, err
 		}
