@@ -162,33 +162,17 @@ func (p *fakeSyncer) runs(states ...record.JobState) {
 
 // acts reports on each attempt what a test says.
 func (p *fakeSyncer) acts(does func(job string, n int) []record.JobState) {
-	mirror := p.store.NewMirror(store.MirrorConfig{Prefixes: []string{record.AssignmentsPrefix(p.cluster)}})
-	feed := mirror.Feed()
 	runUntilEnd(p.t, func(ctx context.Context) {
-		go func() {
-			if err := mirror.Run(ctx); err != nil && ctx.Err() == nil {
-				p.t.Error(err)
-			}
-		}()
-		for {
-			keys, err := feed.Next(ctx)
-			if err != nil {
-				return
-			}
-			for _, key := range keys {
-				if _, ok := mirror.Snapshot().KV(key); !ok {
-					continue
-				}
-				ref := record.ParseKey(key)
-				for _, state := range does(ref.Name, ref.AttemptOf()) {
-					if ok, err := p.tells(ctx, ref.Name, ref.AttemptOf(), state); err != nil && ctx.Err() == nil {
-						p.t.Error(err)
-					} else if !ok {
-						break
-					}
+		p.follow(ctx, record.AssignmentsPrefix(p.cluster), func(kv store.KV) {
+			ref := record.ParseKey(kv.Key)
+			for _, state := range does(ref.Name, ref.AttemptOf()) {
+				if ok, err := p.tells(ctx, ref.Name, ref.AttemptOf(), state); err != nil && ctx.Err() == nil {
+					p.t.Error(err)
+				} else if !ok {
+					break
 				}
 			}
-		}
+		})
 	})
 }
 

@@ -133,7 +133,12 @@ func (p *fakeSyncer) report(ctx context.Context, service string, revision int64,
 }
 
 func (p *fakeSyncer) run(ctx context.Context) {
-	mirror := p.store.NewMirror(store.MirrorConfig{Prefixes: []string{record.DesiredServicesPrefix(p.cluster)}})
+	p.follow(ctx, record.DesiredServicesPrefix(p.cluster), func(kv store.KV) { p.act(ctx, kv) })
+}
+
+// follow calls do with each key below a prefix, as it is, when it is there or has changed.
+func (p *fakeSyncer) follow(ctx context.Context, prefix string, do func(store.KV)) {
+	mirror := p.store.NewMirror(store.MirrorConfig{Prefixes: []string{prefix}})
 	feed := mirror.Feed()
 	go func() {
 		if err := mirror.Run(ctx); err != nil && ctx.Err() == nil {
@@ -147,7 +152,7 @@ func (p *fakeSyncer) run(ctx context.Context) {
 		}
 		for _, key := range keys {
 			if kv, ok := mirror.Snapshot().KV(key); ok {
-				p.act(ctx, kv)
+				do(kv)
 			}
 		}
 	}
