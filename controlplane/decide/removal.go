@@ -114,10 +114,8 @@ func Removal(s ClusterSituation) ClusterDecision {
 	switch {
 	case removal == nil:
 		return ClusterDecision{}
-	case len(s.coordinated) > 0 && !removal.Force:
-		return ClusterDecision{Blocked: true, Waits: coordinatorsMessage(s.reg.ClusterID, s.coordinated)}
-	case len(s.secretless) > 0 && !removal.Force:
-		return ClusterDecision{Blocked: true, Waits: secretsMessage(s.reg.ClusterID, s.secretless)}
+	case s.harm() != "" && !removal.Force:
+		return ClusterDecision{Blocked: true, Waits: s.harm()}
 	case s.Members > 0, removal.Force && s.Leaving > 0:
 		return ClusterDecision{Waits: fmt.Sprintf("%d federations have not left it yet", max(s.Members, s.Leaving))}
 	case removal.Force || s.Records+s.tokens+s.jobs == 0:
@@ -143,12 +141,21 @@ func RefuseRemoval(s ClusterSituation, force bool) string {
 	switch {
 	case force:
 		return ""
+	case s.harm() != "":
+		return s.harm()
+	case !s.alive && s.Members+s.Records > 0:
+		return awayMessage(s, max(s.Members, s.Records))
+	}
+	return ""
+}
+
+// harm says what the removal would take from federations that are to stand, and the way out; empty for nothing.
+func (s ClusterSituation) harm() string {
+	switch {
 	case len(s.coordinated) > 0:
 		return coordinatorsMessage(s.reg.ClusterID, s.coordinated)
 	case len(s.secretless) > 0:
 		return secretsMessage(s.reg.ClusterID, s.secretless)
-	case !s.alive && s.Members+s.Records > 0:
-		return awayMessage(s, max(s.Members, s.Records))
 	}
 	return ""
 }
