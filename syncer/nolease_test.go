@@ -16,7 +16,7 @@ import (
 func TestWithoutItsLeaseASyncerDoesNotSpin(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
-		k, log := &kubernetes{}, &diary{}
+		k, log := &kubernetes{}, &await.Output{}
 		k.silent.Store(true)
 		r.start(func(c *syncer.Config) {
 			c.Kube = k
@@ -25,7 +25,7 @@ func TestWithoutItsLeaseASyncerDoesNotSpin(t *testing.T) {
 		})
 		p := newReplica("grayify")
 		r.want(p, record.IntentApply)
-		r.eventually("the pause grows", func() bool { return log.holds("pause=1.6s") })
+		r.eventually("the pause grows", func() bool { return strings.Contains(log.String(), "pause=1.6s") })
 		r.eventually("the cluster says why", func() bool {
 			c := r.cluster()
 			return c != nil && c.Reason == record.ReasonNoLease && c.Away && strings.Contains(c.Message, "oscar-syncer")

@@ -2,7 +2,6 @@ package syncer_test
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -71,24 +70,6 @@ func (r *rig) quotingProxy() syncer.OSCAR {
 	return &proxy{OSCAR: r.oscar("syncer"), create: func(_ context.Context, name string, body []byte, _ manager.Bearer, _ time.Duration) error {
 		return &manager.APIError{Op: manager.OpCreate, Service: name, Status: 400, Body: "cannot read " + string(body)}
 	}}
-}
-
-// diary keeps what is logged.
-type diary struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (d *diary) Write(p []byte) (int, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.text.Write(p)
-}
-
-func (d *diary) holds(text string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return strings.Contains(d.text.String(), text)
 }
 
 // gate stops its callers at a point, once armed.
