@@ -34,9 +34,9 @@ const (
 const (
 	// recycle is how many histories a child plays. What they leave in its memory ends with it.
 	recycle = 50
-	// idle is how many times its limit of CPU time a history may take of real time: a busy machine
-	// gives it little.
-	idle = 20
+	// realTime is how many times its limit of CPU time a history may take on the clock: a busy
+	// machine gives it little.
+	realTime = 20
 	// dumpTime is how long a child may take to print its goroutines.
 	dumpTime = 20 * time.Second
 	// told is how many lines of a failure are told.
@@ -110,7 +110,7 @@ func (p *player) play(ctx context.Context, plan history.Plan) (history.Outcome, 
 			}
 			return outcome, passed, nil
 		case <-look.C:
-			if p.child.worked()-worked > p.limit || time.Since(began) > idle*p.limit {
+			if p.child.worked()-worked > p.limit || time.Since(began) > realTime*p.limit {
 				p.dump()
 				unplayed.Real = time.Since(began)
 				return unplayed, hung, nil
