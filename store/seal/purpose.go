@@ -12,7 +12,7 @@ const (
 	PurposePart              = "part"
 	PurposeSpecChanges       = "spec changes"
 	PurposeDefinitionChanges = "submitted changes"
-	// PurposeBare is that of a service with nothing but its marks.
+	// PurposeBare is that of a service with nothing but its marks and its token.
 	PurposeBare = "bare service"
 	// PurposeEvent is that of a job's event.
 	PurposeEvent = "job_event"
