@@ -28,7 +28,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.IntVar(&c.jobs, "jobs", runtime.NumCPU(), "how many histories are played at the same time")
 	flags.StringVar(&c.dir, "dir", "build/campaign", "where the state and the failures are kept; remove it to begin a new campaign")
 	flags.StringVar(&c.binary, "player", "build/campaign/history.test", "the compiled tests of test/history")
-	flags.DurationVar(&c.limit, "limit", 10*time.Minute, "CPU time that a history may take; twenty times that on the clock")
+	flags.DurationVar(&c.limit, "limit", 10*time.Minute, "CPU time that a history may take, four times that if weeks pass in it; twenty times that on the clock")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}

@@ -37,6 +37,8 @@ const (
 	// realTime is how many times its limit of CPU time a history may take on the clock: a busy
 	// machine gives it little.
 	realTime = 20
+	// month is how many times the CPU time of another history one may take in which weeks pass.
+	month = 4
 	// dumpTime is how long a child may take to print its goroutines.
 	dumpTime = 20 * time.Second
 	// told is how many lines of a failure are told.
@@ -47,7 +49,7 @@ const (
 type player struct {
 	binary   string
 	drawings string
-	// limit bounds the CPU time of a history.
+	// limit bounds the CPU time of a history in which no weeks pass.
 	limit time.Duration
 	// output is what the child has written since the last plan began.
 	output *os.File
@@ -95,7 +97,11 @@ func (p *player) play(ctx context.Context, plan history.Plan) (history.Outcome, 
 		return unplayed, "", fmt.Errorf("give a plan to the child: %w", err)
 	}
 	began, worked := time.Now(), p.child.worked()
-	look := time.NewTicker(max(p.limit/10, time.Millisecond))
+	limit := p.limit
+	if plan.Shape.Month {
+		limit *= month
+	}
+	look := time.NewTicker(max(limit/10, time.Millisecond))
 	defer look.Stop()
 	for {
 		select {
@@ -110,7 +116,7 @@ func (p *player) play(ctx context.Context, plan history.Plan) (history.Outcome, 
 			}
 			return outcome, passed, nil
 		case <-look.C:
-			if p.child.worked()-worked > p.limit || time.Since(began) > realTime*p.limit {
+			if p.child.worked()-worked > limit || time.Since(began) > realTime*limit {
 				p.dump()
 				unplayed.Real = time.Since(began)
 				return unplayed, hung, nil

@@ -41,8 +41,8 @@ type users struct {
 	// forgotten.
 	submitted, cancelled map[int][]span
 	lost                 func([]span) bool
-	// forgets says that an idempotency key is kept for shortKeepRequest only.
-	forgets bool
+	// keepsRequest is how long an idempotency key is kept.
+	keepsRequest time.Duration
 }
 
 func newUsers(api func() *client.Client, clusters []string) *users {
@@ -220,7 +220,7 @@ func (u *users) accepted(event int, id string) {
 	defer u.mu.Unlock()
 	switch was := u.jobs[event]; {
 	case was == "" || was == id || u.lost(u.submitted[event]):
-	case u.forgets && time.Since(u.submitted[event][0].from) > shortKeepRequest:
+	case time.Since(u.submitted[event][0].from) > u.keepsRequest:
 		u.replayed[event]++
 	default:
 		u.strange = append(u.strange, fmt.Sprintf("event %d was accepted as %s and as %s", event, was, id))

@@ -243,7 +243,7 @@ func (p *player) jobs() {
 		if job == nil && lost && starts <= most {
 			continue
 		}
-		if job == nil && p.plan.Shape.Forgets { // it had ended, as the promises say
+		if job == nil && (p.plan.Shape.Forgets || p.plan.Shape.Month) { // it had ended, as the promises say
 			if starts > most {
 				p.t.Errorf("event %d was started %d times, and its job is forgotten", number, starts)
 			}

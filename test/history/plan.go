@@ -46,6 +46,8 @@ type Shape struct {
 	Limited bool `json:"limited,omitempty"`
 	// Forgets says that control planes keep for less than an hour what they keep for days: see forgets.
 	Forgets bool `json:"forgets,omitempty"`
+	// Month says that weeks pass between two steps: more than control planes keep most things.
+	Month bool `json:"month,omitempty"`
 }
 
 // Step is one thing that happens: what a client asks for, or a fault.
@@ -181,6 +183,7 @@ const (
 	streamBatch   = 107
 	streamCrowd   = 108
 	streamForget  = 109
+	streamMonth   = 110
 )
 
 // Draw makes the plan of a seed.
@@ -227,8 +230,9 @@ func Draw(seed uint64) Plan {
 	d.drawCrowd(rand.New(rand.NewPCG(seed, streamCrowd)))
 	p.Shape.Forgets = rand.New(rand.NewPCG(seed, streamForget)).IntN(2) == 0
 	if rng.IntN(5) == 0 {
-		d.night()
+		d.pause(rng, time.Hour, 10*time.Hour)
 	}
+	d.drawMonth(rand.New(rand.NewPCG(seed, streamMonth)))
 	d.scenes()
 	slices.SortStableFunc(p.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return p
@@ -266,14 +270,23 @@ func (d *drawer) faults(n int) {
 	}
 }
 
-// night puts hours between two steps, in which a fault may last.
-func (d *drawer) night() {
-	from, hours := time.Duration(d.rng.Int64N(int64(d.length))), time.Hour+time.Duration(d.rng.Int64N(int64(9*time.Hour)))
+// drawMonth draws weeks for a few of the plans. A day of a cluster costs some ten seconds of CPU time.
+func (d *drawer) drawMonth(rng *rand.Rand) {
+	if rng.IntN(500) > 0 {
+		return
+	}
+	d.plan.Shape.Month = true
+	d.pause(rng, 5*24*time.Hour, 35*24*time.Hour)
+}
+
+// pause puts a time between two steps, in which a fault may last: a night, or a month.
+func (d *drawer) pause(rng *rand.Rand, least, most time.Duration) {
+	from, length := time.Duration(rng.Int64N(int64(d.length))), least+time.Duration(rng.Int64N(int64(most-least)))
 	for i := range d.plan.Steps {
 		if s := &d.plan.Steps[i]; s.At > from {
-			s.At += hours
+			s.At += length
 		} else if s.Fault != nil && s.At+s.Fault.For > from && s.Fault.lasts() {
-			s.Fault.For += hours
+			s.Fault.For += length
 		}
 	}
 }

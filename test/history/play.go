@@ -182,7 +182,7 @@ func newPlayer(t *testing.T, plan Plan) *player {
 	p.operations = linear.NewHistory(plan.Seed, shape.Names, ids[:shape.Clusters])
 	p.histories = []*linear.History{p.operations}
 	p.users = newUsers(api, ids)
-	p.users.lost, p.users.forgets = p.lost, shape.Forgets
+	p.users.lost, p.users.keepsRequest = p.lost, shape.keepsRequest()
 	p.calm, p.objects = newCalm(shape), newObjects()
 	p.observer = newObserver(p.w, p.calm, t.Errorf)
 	p.observer.restores = plan.Restores()

@@ -15,6 +15,8 @@ const (
 	// it keeps for longer than a client goes on to repeat one.
 	shortKeep        = 10 * time.Minute
 	shortKeepRequest = 20 * time.Minute
+	// keepRequest is how long it keeps requests else.
+	keepRequest = 24 * time.Hour
 )
 
 // forgets lets a control plane forget soon, so that a history sees it.
@@ -24,12 +26,20 @@ func (s Shape) forgets(c *controlplane.Config) {
 	}
 }
 
+// keepsRequest is how long a control plane knows a request again by its idempotency key.
+func (s Shape) keepsRequest() time.Duration {
+	if s.Forgets {
+		return shortKeepRequest
+	}
+	return keepRequest
+}
+
 // outlastsKeys says whether a control plane may be frozen for longer than idempotency keys are kept: when it goes on it
 // takes what it was sent before, and what was sent again elsewhere is forgotten.
 func (p Plan) outlastsKeys() bool {
-	return p.Shape.Forgets && slices.ContainsFunc(p.Steps, func(s Step) bool {
+	return slices.ContainsFunc(p.Steps, func(s Step) bool {
 		f := s.Fault
-		return f != nil && f.Kind == faultFreeze && strings.HasPrefix(f.On, "control-plane-") && f.For > shortKeepRequest
+		return f != nil && f.Kind == faultFreeze && strings.HasPrefix(f.On, "control-plane-") && f.For > p.Shape.keepsRequest()
 	})
 }
 
