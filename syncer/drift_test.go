@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/embedded"
@@ -304,6 +305,59 @@ func TestANewVersionOfOSCARIsNoDriftToReport(t *testing.T) {
 			t.Fatal(status)
 		}
 		r.await(p, record.PhaseDrifted)
+	})
+}
+
+// TestAnOSCARThatDoesNotTellItsVersionHoldsUpNoOtherWork: it tells everything else.
+func TestAnOSCARThatDoesNotTellItsVersionHoldsUpNoOtherWork(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		newer := &newVersion{next: r.net.Host("syncer").Transport(nil)}
+		client := world.Must(manager.New(manager.Config{Endpoint: r.url, User: "oscar", PasswordFile: r.password, Transport: newer}))(t)
+		t.Cleanup(client.Close)
+		stop := r.start()
+		var unrepaired []*replica
+		for i := range 8 { // as many as are decided upon at the same time
+			p := newReplica(fmt.Sprintf("unrepaired%d", i))
+			r.makeReady(p)
+			r.want(p, record.IntentApply, func(d *record.Desired) { d.Drift = "report" })
+			r.await(p, record.PhaseReady)
+			unrepaired = append(unrepaired, p)
+		}
+		other := newReplica("other")
+		r.makeReady(other)
+		stop()
+
+		silent, newest := make(chan struct{}), unrepaired[0]
+		r.start(func(c *syncer.Config) {
+			c.OSCAR = &proxy{OSCAR: client, info: func(ctx context.Context) (manager.Info, error) {
+				select {
+				case <-silent:
+					return client.Info(ctx)
+				case <-ctx.Done():
+					return manager.Info{}, context.Cause(ctx)
+				}
+			}}
+		})
+		newer.runs.Store(true)
+		<-time.After(10 * time.Second) // all are looked at
+		other.image, other.generation = "example.org/newer", 2
+		r.want(other, record.IntentApply)
+		r.await(other, record.PhaseReady)
+		r.inPlace(other)
+
+		// What may be an upgrade is not told as a change.
+		since := r.mirror.Revision()
+		r.want(newest, record.IntentApply, func(d *record.Desired) { d.Drift = "report" })
+		<-time.After(time.Minute)
+		if got := r.phases(newest.name, since); got != "" {
+			t.Errorf("reports %q", got)
+		}
+		close(silent)
+		r.eventually("it is of another version", func() bool { return r.observed(newest.name).OscarVersion == "v99.0.0" })
+		if got := r.phases(newest.name, since); got != "ready" {
+			t.Errorf("reports %q", got)
+		}
 	})
 }
 

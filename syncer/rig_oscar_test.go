@@ -21,6 +21,14 @@ type proxy struct {
 	erase   func(ctx context.Context, name string, timeout time.Duration) error
 	storage func(ctx context.Context) (manager.Storage, error)
 	jobs    func(ctx context.Context, service, page string) (manager.JobPage, error)
+	info    func(ctx context.Context) (manager.Info, error)
+}
+
+func (p *proxy) Info(ctx context.Context) (manager.Info, error) {
+	if p.info != nil {
+		return p.info(ctx)
+	}
+	return p.OSCAR.Info(ctx)
 }
 
 func (p *proxy) Jobs(ctx context.Context, service, page string) (manager.JobPage, error) {

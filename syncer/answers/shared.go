@@ -48,6 +48,34 @@ func (s *Shared[T]) Get(ctx context.Context, notBefore time.Time) (T, time.Time,
 	}
 }
 
+// GetSoon is Get for a caller that can do without: it waits until the call under way has taken patience, and for
+// no other call. ok says that there is an answer.
+func (s *Shared[T]) GetSoon(ctx context.Context, notBefore time.Time, patience time.Duration) (value T, asked time.Time, ok bool) {
+	f := s.join(notBefore)
+	ctx, cancel := context.WithTimeout(ctx, patience-s.underWay())
+	defer cancel()
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+	}
+	select {
+	case <-f.done:
+		return f.value, f.started, f.err == nil
+	default:
+		return value, asked, false
+	}
+}
+
+// underWay is how long the present call has taken; 0 without one.
+func (s *Shared[T]) underWay() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running == nil {
+		return 0
+	}
+	return s.now().Sub(s.running.started)
+}
+
 func (s *Shared[T]) join(notBefore time.Time) *call[T] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,15 +122,14 @@ func (s *Shared[T]) Newest() (T, bool) {
 	return s.last.value, true
 }
 
-// Since is the last answer, if it was one and is to a call that was started then or later.
-func (s *Shared[T]) Since(notBefore time.Time) (T, bool) {
+// Since is the last answer, if it was one and is to a call that was started then or later; and when that was.
+func (s *Shared[T]) Since(notBefore time.Time) (value T, asked time.Time, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last == nil || s.last.err != nil || s.last.started.Before(notBefore) {
-		var none T
-		return none, false
+		return value, asked, false
 	}
-	return s.last.value, true
+	return s.last.value, s.last.started, true
 }
 
 // unanswered says that a call is under way that was started before then.

@@ -90,3 +90,45 @@ func TestSharedCallerGivesUp(t *testing.T) {
 	close(release)
 	s.Wait()
 }
+
+// TestSharedCallerThatCanDoWithoutWaitsForNoCallThatHangs: callers wait for one, and only as long as it may be on its
+// way.
+func TestSharedCallerThatCanDoWithoutWaitsForNoCallThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const patience = 2 * time.Second
+		var takes atomic.Int64
+		takes.Store(int64(time.Second))
+		s := NewShared(t.Context(), time.Now, func(context.Context) (time.Time, error) {
+			<-time.After(time.Duration(takes.Load()))
+			return time.Now(), nil
+		})
+		ask := func(age time.Duration) (ok bool, waited time.Duration) {
+			began := time.Now()
+			_, asked, ok := s.GetSoon(t.Context(), began.Add(-age), patience)
+			if ok && asked.Before(began.Add(-age)) {
+				t.Errorf("an answer of %s ago, want %s", began.Sub(asked), age)
+			}
+			return ok, time.Since(began)
+		}
+		for _, c := range []struct {
+			what      string
+			age       time.Duration
+			hangs, ok bool
+			waited    time.Duration
+		}{
+			{"nothing is known yet", 0, false, true, time.Second},
+			{"what is known does", time.Minute, true, true, 0},
+			{"the call hangs", 0, true, false, patience},
+			{"it still hangs", 0, true, false, 0},
+			{"what is known does while it hangs", time.Minute, true, true, 0},
+		} {
+			if c.hangs {
+				takes.Store(int64(time.Hour))
+			}
+			if ok, waited := ask(c.age); ok != c.ok || waited != c.waited {
+				t.Errorf("%s: answered %t after %s, want %t after %s", c.what, ok, waited, c.ok, c.waited)
+			}
+		}
+		s.Wait()
+	})
+}

@@ -25,8 +25,12 @@ const listAge = time.Second
 // is then done looks again.
 const bucketsAge = time.Minute
 
-// versionAge is how old OSCAR's version may be that a service is looked at with in a list.
-const versionAge = time.Minute
+// versionAge is how old OSCAR's version may be that a service is looked at with in a list, and versionPatience how long
+// it is waited for where the service alone is read.
+const (
+	versionAge      = time.Minute
+	versionPatience = 2 * time.Second
+)
 
 // observation is a situation with what it was made from.
 type observation struct {
@@ -64,13 +68,17 @@ func (s *Services) observe(ctx context.Context, name string) (*observation, erro
 	}
 
 	v.asOf = s.NewEnough(name, v.now, listAge)
-	version, asked := s.versionFor(ctx, d, versionAge)
+	var info manager.Info
+	var asked time.Time
+	if goesByVersion(d) {
+		info, asked, _ = s.deps.Answers.Infos.Since(v.now.Add(-versionAge))
+	}
 	list, listed, err := s.deps.Answers.Lists.Get(ctx, v.asOf)
 	if err != nil {
 		return v, err
 	}
 	if asked.Before(listed) {
-		v.version = version
+		v.version = info.Version
 	}
 	if v.def, err = s.deps.Definitions.Open(ctx, name, d); err != nil {
 		return v, err
@@ -87,7 +95,7 @@ func (s *Services) observe(ctx context.Context, name string) (*observation, erro
 	if written := s.process.writes.written(name); written.After(oldest) {
 		oldest = written
 	}
-	if standing, ok := s.deps.Answers.Buckets.Since(oldest); ok {
+	if standing, _, ok := s.deps.Answers.Buckets.Since(oldest); ok {
 		v.lookForBuckets(standing)
 	}
 	return v, s.findToken(v)
@@ -131,7 +139,10 @@ func (s *Services) examine(ctx context.Context, name string) (*observation, erro
 	// The list of the write before, if it is as new as this, does as well: what
 	// counts is the read of the service itself.
 	v := &observation{name: name, asOf: s.NewEnough(name, s.session.Now(), listAge)}
-	v.version, _ = s.versionFor(ctx, s.session.Desired(name), listAge)
+	if goesByVersion(s.session.Desired(name)) {
+		info, _, _ := s.deps.Answers.Infos.GetSoon(ctx, s.session.Now().Add(-listAge), versionPatience)
+		v.version = info.Version
+	}
 	listed, half, err := s.readService(ctx, v)
 	if err != nil {
 		return nil, err
@@ -204,16 +215,10 @@ func (s *Services) mirroredAs(v *observation) whose {
 	return foreign
 }
 
-// versionFor is that of OSCAR, not older than age, where it decides about a service; and when it was asked for.
-func (s *Services) versionFor(ctx context.Context, d *record.Desired, age time.Duration) (version string, asked time.Time) {
-	if d == nil || d.Intent != record.IntentApply || d.Drift != oscar.DriftReport {
-		return "", time.Time{}
-	}
-	info, asked, err := s.deps.Answers.Infos.Get(ctx, s.session.Now().Add(-age))
-	if err != nil {
-		return "", time.Time{} // it is looked at again
-	}
-	return info.Version, asked
+// goesByVersion says that OSCAR's version decides about a service. It is only waited for where it may: an OSCAR that
+// tells everything else must not be without its workers for it.
+func goesByVersion(d *record.Desired) bool {
+	return d != nil && d.Intent == record.IntentApply && d.Drift == oscar.DriftReport
 }
 
 // readRecords reads the session and the records of the service. Without a desired record

@@ -164,6 +164,8 @@ func planPresent(s situation) decision {
 		return planAsAsked(s)
 	case s.desired.Drift == oscar.DriftReport && !s.fresh && (applied && asAsked || s.forgotten()):
 		return decision{act: reread} // with the version that OSCAR is of now
+	case asAsked && s.mayBeUpgraded() && len(s.local.missing) == 0:
+		return decision{act: rest} // until OSCAR tells it
 	case applied, s.desired.Drift == oscar.DriftReport && s.forgotten():
 		return planDrift(s, whatChanged(s))
 	case s.Stopped || s.desired.Paused:

@@ -88,7 +88,7 @@ type situation struct {
 	// than before, and was not asked for, no PUT brings back: what OSCAR gave at the creation, or
 	// what a new version of it adds.
 	updated bool
-	// version of OSCAR, read before the service; empty when it is not known, and where drift is repaired.
+	// version of OSCAR, asked for before the service; empty when it is not known, and where drift is repaired.
 	version string
 	// moved says that the service was last seen in place with another storage than it is
 	// sent with now: this syncer has been started with or without a server for its OSCAR.
@@ -255,6 +255,11 @@ func (s situation) forgotten() bool {
 // show the same service otherwise, and there is no PUT to see that by.
 func (s situation) upgraded() bool {
 	return s.version != "" && s.observed.OscarVersion != "" && s.observed.OscarVersion != s.version
+}
+
+// mayBeUpgraded says that OSCAR does not tell whether it is upgraded.
+func (s situation) mayBeUpgraded() bool {
+	return s.version == "" && goesByVersion(s.desired) && s.applied() && s.observed.OscarVersion != ""
 }
 
 // trying is the phase of a service that a step is tried for again.
