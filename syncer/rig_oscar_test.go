@@ -22,6 +22,14 @@ type proxy struct {
 	storage func(ctx context.Context) (manager.Storage, error)
 	jobs    func(ctx context.Context, service, page string) (manager.JobPage, error)
 	info    func(ctx context.Context) (manager.Info, error)
+	state   func(ctx context.Context, name string) (string, error)
+}
+
+func (p *proxy) Deployment(ctx context.Context, name string) (string, error) {
+	if p.state != nil {
+		return p.state(ctx, name)
+	}
+	return p.OSCAR.Deployment(ctx, name)
 }
 
 func (p *proxy) Info(ctx context.Context) (manager.Info, error) {

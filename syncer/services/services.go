@@ -22,7 +22,7 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
-// deciding is how many services are decided upon at the same time. They only
+// deciding is how many services of one kind are decided upon at the same time. They only
 // read, and share their lists.
 const deciding = 8
 
@@ -101,9 +101,9 @@ type Services struct {
 	process *Process
 	session *session.Session
 
-	// decisions and writes hold service names. A goroutine that works on a name has
-	// claimed it.
-	decisions, writes *worker.Worker[string]
+	// These hold service names: decisions those to be decided upon, which hands votes and runStates what is theirs, and
+	// writes those to be written. A goroutine that works on a name has claimed it.
+	decisions, votes, runStates, writes *worker.Worker[string]
 	// writing says that a write is under way, and deletions counts those that were acknowledged.
 	writing   atomic.Bool
 	deletions atomic.Int64
@@ -129,7 +129,10 @@ func New(now *session.Session, process *Process, cfg Config, deps Deps) *Service
 		retries: workqueue.NewTypedItemExponentialFailureRateLimiter[string](200*time.Millisecond, 15*time.Second),
 		stale:   workqueue.NewTypedItemExponentialFailureRateLimiter[string](10*time.Millisecond, 5*time.Second),
 	}
-	s.decisions = worker.New(worker.Config[string]{Goroutines: deciding, Handle: s.working(s.decide)})
+	decide := worker.Config[string]{Goroutines: deciding, Handle: s.working(s.decide)}
+	s.votes, s.runStates = worker.New(decide), worker.New(decide)
+	decide.Handle = s.handing(decide.Handle)
+	s.decisions = worker.New(decide)
 	s.writes = worker.New(worker.Config[string]{Handle: s.working(s.write), Order: &priority{desired: s.desiredByOurClock, now: now.Now}})
 	return s
 }
@@ -138,6 +141,8 @@ func New(now *session.Session, process *Process, cfg Config, deps Deps) *Service
 func (s *Services) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() { s.decisions.Run(ctx) })
+	all.Go(func() { s.votes.Run(ctx) })
+	all.Go(func() { s.runStates.Run(ctx) })
 	all.Go(func() { s.writes.Run(ctx) })
 	all.Go(func() { s.listen(ctx) })
 	all.Wait()

@@ -35,6 +35,22 @@ func (s *Services) working(do func(context.Context, string) (write bool, err err
 	}
 }
 
+// handing hands over the services that OSCAR is asked about more than of others, before it can be decided: where it
+// does not answer that, they wait for it among themselves. rest does the others.
+func (s *Services) handing(rest func(context.Context, string) (time.Duration, error)) func(context.Context, string) (time.Duration, error) {
+	return func(ctx context.Context, name string) (time.Duration, error) {
+		switch d := s.session.Desired(name); {
+		case d != nil && d.Intent == record.IntentPrepare:
+			s.votes.Add(name)
+		case d != nil && d.Intent == record.IntentApply && d.RunState != "":
+			s.runStates.Add(name)
+		default:
+			return rest(ctx, name)
+		}
+		return 0, nil
+	}
+}
+
 // maxVotePause is the longest pause between tries to vote: a vote has a deadline.
 const maxVotePause = time.Second
 
