@@ -1,6 +1,7 @@
 package syncer_test
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -31,7 +32,7 @@ func (r *rig) isFree(p *replica) {
 	if !ok {
 		r.t.Fatal("the service is gone")
 	}
-	for _, mark := range []string{"oscarfed/", "federation-worker", "origin-", `"federation"`} {
+	for _, mark := range []string{"oscarfed/", "_oscarfed", "federation-worker", "origin-", `"federation"`} {
 		if strings.Contains(string(v.JSON), mark) {
 			r.t.Errorf("%s is still in %s", mark, v.JSON)
 		}
@@ -80,6 +81,60 @@ func TestReleaseKeepsEverythingButTheMarks(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAReleaseBetweenTheWritesOfARepairGivesBackWhatTheFirstTook: that one has OSCAR register the webhook, and the
+// service is without its storage until the second.
+func TestAReleaseBetweenTheWritesOfARepairGivesBackWhatTheFirstTook(t *testing.T) {
+	begin := func(t *testing.T) (*rig, *replica) {
+		r := newRig(t, oscarsim.Config{})
+		died := r.startDying("syncer.after_update")
+		p := newReplica("grayify")
+		p.coordinator = false
+		p.extra = map[string]any{"visibility": "public"}
+		r.want(p, record.IntentPrepare)
+		r.await(p, record.PhasePrepared)
+		r.fault(oscarsim.OpCreate, oscarsim.FaultCrash, 1)
+		r.want(p, record.IntentApply)
+		<-died
+		return r, p
+	}
+	t.Run("it is as it was", func(t *testing.T) {
+		await.InVirtualTime(t, func(t *testing.T) {
+			r, p := begin(t)
+			r.want(p, record.IntentDelete, free)
+			r.await(p, record.PhaseDeleted)
+			r.isFree(p)
+			if v, _ := r.sim.Service(p.name); !strings.Contains(string(v.JSON), `"visibility":"public"`) {
+				t.Errorf("its visibility is not what it was: %s", v.JSON)
+			}
+			r.equalCalls(p.name, "create", "update", "update")
+		})
+	})
+	t.Run("somebody has changed it meanwhile", func(t *testing.T) {
+		await.InVirtualTime(t, func(t *testing.T) {
+			r, p := begin(t)
+			r.ask(http.MethodPut, "/system/services", `{"name":"grayify","image":"i","script":"s","owner":"cluster_admin",
+				"input":[{"storage_provider":"minio.default","path":"other/in"}],
+				"output":[{"storage_provider":"minio.default","path":"_oscarfed/webhook"}]}`)
+			r.want(p, record.IntentDelete, free)
+			r.await(p, record.PhaseDeleted)
+			if v, _ := r.sim.Service(p.name); len(v.Outputs) != 0 || !slices.Equal(v.Inputs, []string{"other/in"}) {
+				t.Errorf("inputs %v, outputs %v", v.Inputs, v.Outputs)
+			}
+		})
+	})
+	t.Run("its bucket is somebody else's by now", func(t *testing.T) {
+		await.InVirtualTime(t, func(t *testing.T) {
+			r, p := begin(t)
+			r.foreignService("foreign", p.name)
+			r.want(p, record.IntentDelete, free)
+			r.await(p, record.PhaseFailed, because(record.ReasonForeignBucket))
+			r.ask(http.MethodPut, "/system/services", `{"name":"grayify","image":"i","script":"s","owner":"cluster_admin"}`)
+			r.await(p, record.PhaseDeleted)
+			r.equalCalls(p.name, "create", "update", "update")
+		})
+	})
 }
 
 // TestAReleaseThatOSCARDoesNotDoIsNoDeletion: whatever goes wrong, it is tried

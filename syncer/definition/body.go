@@ -183,16 +183,101 @@ func detach(fields map[string]json.RawMessage) error {
 // unmakeable is the bucket of RegisteringBody. MinIO lets nobody make one of such a name.
 const unmakeable = "_oscarfed"
 
+// annotationTaken holds what RegisteringBody has taken out of a service, for ReleasedBody: a service may be released
+// before the PUT that brings it back.
+const annotationTaken = oscar.AnnotationPrefix + "taken"
+
 // RegisteringBody is the service as OSCAR showed it, with one output, in a bucket that cannot be made. OSCAR goes
 // on all the same, and registers the webhook of the service before it stores the definition: it does so for each
 // bucket that the definition did not name before, and for no other.
-func RegisteringBody(shown json.RawMessage) ([]byte, error) {
-	return edited(shown, func(fields map[string]json.RawMessage) error {
+func RegisteringBody(service *manager.Service) ([]byte, error) {
+	return edited(service.JSON, func(fields map[string]json.RawMessage) error {
+		if !Registering(service) {
+			if err := noteTaken(fields); err != nil {
+				return err
+			}
+		}
 		fields["visibility"] = mustJSON("private") // lest OSCAR make a group for it
 		err := detach(fields)
 		fields[fieldOutput] = mustJSON([]map[string]string{{"storage_provider": "minio.default", "path": unmakeable + "/webhook"}})
 		return err
 	})
+}
+
+// takenFields are what it holds.
+func takenFields() []string {
+	return []string{fieldInput, fieldOutput, fieldMount, "isolation_level", "visibility"}
+}
+
+// noteTaken keeps in an annotation what is about to be taken out.
+func noteTaken(fields map[string]json.RawMessage) error {
+	annotations, err := annotationsOf(fields)
+	if err != nil {
+		return err
+	}
+	taken := map[string]json.RawMessage{}
+	for _, key := range takenFields() {
+		if raw, ok := fields[key]; ok {
+			taken[key] = raw
+		}
+	}
+	annotations[annotationTaken] = string(mustJSON(taken))
+	fields["annotations"] = mustJSON(annotations)
+	return nil
+}
+
+// giveBack undoes RegisteringBody. Who has given the service other storage since, or dropped the annotation, has decided
+// what it has.
+func giveBack(fields map[string]json.RawMessage) error {
+	var outputs []map[string]json.RawMessage
+	if err := json.Unmarshal(fields[fieldOutput], &outputs); err != nil {
+		return fmt.Errorf("output: %w", err)
+	}
+	outputs = slices.DeleteFunc(outputs, func(output map[string]json.RawMessage) bool {
+		var path string
+		return json.Unmarshal(output["path"], &path) == nil && strings.HasPrefix(path, unmakeable+"/")
+	})
+	var err error
+	if fields[fieldOutput], err = json.Marshal(outputs); err != nil {
+		return err
+	}
+	annotations, err := annotationsOf(fields)
+	if err != nil || annotations[annotationTaken] == "" {
+		return err
+	}
+	stands, err := json.Marshal(fields)
+	if err != nil {
+		return err
+	}
+	if named, err := bucketsIn(stands); err != nil || len(named) > 0 {
+		return err
+	}
+	var taken map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(annotations[annotationTaken]), &taken); err != nil {
+		return fmt.Errorf("annotation %s: %w", annotationTaken, err)
+	}
+	for _, key := range takenFields() {
+		if raw, ok := taken[key]; ok {
+			fields[key] = raw
+		}
+	}
+	return nil
+}
+
+// annotationsOf are the annotations of a definition, never nil.
+func annotationsOf(fields map[string]json.RawMessage) (map[string]string, error) {
+	annotations := map[string]string{}
+	raw, ok := fields["annotations"]
+	if !ok {
+		return annotations, nil
+	}
+	if err := json.Unmarshal(raw, &annotations); err != nil {
+		return nil, fmt.Errorf("annotations: %w", err)
+	}
+	if annotations == nil { // OSCAR shows none as null
+		annotations = map[string]string{}
+	}
+	return annotations, nil
 }
 
 // Registering says whether a service, as OSCAR shows it, is what RegisteringBody made of it.
@@ -217,8 +302,11 @@ func isMark(annotation string) bool {
 		annotation == oscar.AnnotationOriginCluster || annotation == oscar.AnnotationOriginService
 }
 
-// Marked says whether a service carries a mark of a federation.
+// Marked says whether a service carries a mark of a federation, or what RegisteringBody gave it.
 func Marked(service *manager.Service) bool {
+	if Registering(service) {
+		return true
+	}
 	for annotation := range service.Annotations {
 		if isMark(annotation) {
 			return true
@@ -232,22 +320,25 @@ func Marked(service *manager.Service) bool {
 	return json.Unmarshal(service.JSON, &shown) == nil && shown.Federation != nil && shown.Federation.GroupID != ""
 }
 
-// ReleasedBody is the service as OSCAR showed it, without marks. It sends no
+// ReleasedBody is the service as OSCAR showed it, without marks, and with what RegisteringBody took out of it. It sends no
 // secrets: OSCAR shows them empty, would store what it is sent, and keeps them when
 // it is sent none.
-func ReleasedBody(shown json.RawMessage) ([]byte, error) {
-	return edited(shown, func(fields map[string]json.RawMessage) error {
+func ReleasedBody(service *manager.Service) ([]byte, error) {
+	return edited(service.JSON, func(fields map[string]json.RawMessage) error {
 		for _, key := range []string{"federation", "clusters", "namespace", "deployment", "volume_status"} {
 			delete(fields, key)
 		}
-		if raw, ok := fields["annotations"]; ok {
-			var annotations map[string]string
-			if err := json.Unmarshal(raw, &annotations); err != nil {
-				return fmt.Errorf("annotations: %w", err)
+		if Registering(service) {
+			if err := giveBack(fields); err != nil {
+				return err
 			}
-			maps.DeleteFunc(annotations, func(key, _ string) bool { return isMark(key) })
-			fields["annotations"] = mustJSON(annotations)
 		}
+		annotations, err := annotationsOf(fields)
+		if err != nil {
+			return err
+		}
+		maps.DeleteFunc(annotations, func(key, _ string) bool { return isMark(key) })
+		fields["annotations"] = mustJSON(annotations)
 		keepOwner(fields)
 		keepIsolation(fields)
 		return withoutSecrets(fields)
@@ -310,7 +401,7 @@ func bare(fields map[string]json.RawMessage, annotations map[string]string) ([]b
 	}
 	marks := map[string]string{oscar.AnnotationWorker: "true"} // else OSCAR would give it another token
 	for key, value := range annotations {
-		if isMark(key) && key != annotationBuckets {
+		if isMark(key) && key != annotationBuckets && key != annotationTaken {
 			marks[key] = value
 		}
 	}

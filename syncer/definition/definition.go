@@ -193,9 +193,11 @@ func Union(lists ...[]string) []string {
 func UsersService(d *record.Desired) bool { return d.Owner != oscar.OwnerAdmin }
 
 // BucketsOf are the buckets that a service of OSCAR names.
-func BucketsOf(service *manager.Service) ([]string, error) {
+func BucketsOf(service *manager.Service) ([]string, error) { return bucketsIn(service.JSON) }
+
+func bucketsIn(shown json.RawMessage) ([]string, error) {
 	var s oscar.Service
-	if err := json.Unmarshal(service.JSON, &s); err != nil {
+	if err := json.Unmarshal(shown, &s); err != nil {
 		return nil, err
 	}
 	return oscar.Buckets(&s), nil

@@ -94,7 +94,7 @@ func (s *Services) post(ctx context.Context, v *observation, step act, body []by
 // register sends a PUT that has OSCAR register the webhook of the service, which it does for a bucket that the
 // definition did not name before.
 func (s *Services) register(ctx context.Context, v *observation) (bool, error) {
-	body, err := definition.RegisteringBody(v.service.JSON)
+	body, err := definition.RegisteringBody(v.service)
 	if err != nil {
 		return false, err
 	}

@@ -14,8 +14,11 @@ import (
 // OSCAR makes a bucket that the definition names and that is missing, as it does on
 // every PUT.
 func (s *Services) release(ctx context.Context, v *observation) (bool, error) {
-	body, err := definition.ReleasedBody(v.service.JSON)
+	body, err := definition.ReleasedBody(v.service)
 	if err != nil {
+		return false, err
+	}
+	if refused, err := s.refuseGivenBack(ctx, v, body); refused || err != nil {
 		return false, err
 	}
 	if err := s.fence(v); err != nil {
@@ -27,4 +30,22 @@ func (s *Services) release(ctx context.Context, v *observation) (bool, error) {
 	})
 	s.session.FailPoints.Hit(failAfterRelease)
 	return err == nil, s.noteFailure(v, release, record.ReasonUpdateFailed, err)
+}
+
+// refuseGivenBack notes that a service is not released because it would get back a bucket that is somebody else's by now:
+// OSCAR would set its policies.
+func (s *Services) refuseGivenBack(ctx context.Context, v *observation, body []byte) (bool, error) {
+	if !definition.Registering(v.service) {
+		return false, nil
+	}
+	asked := *v
+	var err error
+	if asked.def, err = definition.Asked(body, nil, nil); err != nil {
+		return false, err
+	}
+	already, err := definition.BucketsOf(v.service)
+	if err != nil {
+		return false, err
+	}
+	return s.refuseBucket(ctx, &asked, release, already...)
 }
