@@ -8,9 +8,11 @@ import (
 
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/test/await"
+	"github.com/oscarfed/oscarfed/test/world"
 )
 
 // secretsOf is the Kubernetes below a simulated OSCAR, as far as its Secrets go.
@@ -201,6 +203,25 @@ func TestASyncerThatIsStartedBesideALeftSecretKnowsIt(t *testing.T) {
 				t.Errorf("the Secret is %q", got)
 			}
 		})
+	})
+}
+
+// TestANoteOfALeftSecretIsTakenFromWhoKnowsTheToken: anybody who may write the report can seal one to the cluster.
+func TestANoteOfALeftSecretIsTakenFromWhoKnowsTheToken(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		p := newReplica("grayify")
+		r.sim.LeftoverSecret(p.name)
+		r.want(p, record.IntentDelete)
+		body := []byte(`{"name":"grayify","image":"example.org/evil","script":"evil","token":"` + newReplica("other").token + `"}`)
+		forged := world.Must(seal.Seal(seal.Header{Purpose: seal.PurposeBare, Cluster: clusterID, UID: p.uid}, body, r.identity.Recipient()))(t)
+		r.put(record.ObservedServiceKey(clusterID, p.name), record.Observed{V: 1, Phase: record.PhaseDeleting, UID: p.uid, ObservedGeneration: 1, DesiredRevision: p.revision, Bare: forged})
+		r.start(withSecrets(r))
+		r.await(p, record.PhaseDeleted)
+		r.equalCalls(p.name)
+		if got, _ := r.sim.Secret(p.name); got["leftover"] != "value" {
+			t.Errorf("the Secret is %q", got)
+		}
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
@@ -390,6 +391,18 @@ func BareShown(service *manager.Service) ([]byte, error) {
 		return nil, fmt.Errorf("service: %w", err)
 	}
 	return bare(fields, service.Annotations)
+}
+
+// BareNoted is a body of BareBody as it was noted. Anybody who may write the note can seal one: it is taken from who knows
+// the token that a mark is of.
+func BareNoted(note []byte, name, mark string) ([]byte, error) {
+	var s oscar.Service
+	var fields map[string]json.RawMessage
+	// The decoders' errors could quote what they read.
+	if json.Unmarshal(note, &fields) != nil || json.Unmarshal(note, &s) != nil || s.Name != name || record.Mark(s.Token) != mark {
+		return nil, fmt.Errorf("%w: the note is not of the life that is desired", ErrSpec)
+	}
+	return bare(fields, s.Annotations)
 }
 
 func bare(fields map[string]json.RawMessage, annotations map[string]string) ([]byte, error) {

@@ -48,6 +48,9 @@ func (s *Services) secretStands(ctx context.Context, v *observation) (stands, kn
 // recallBare takes up the note of an earlier process, whose write may still take effect.
 func (s *Services) recallBare(v *observation) {
 	bare, err := s.session.Identity.Open(v.observed.Bare, s.bareHeader(v), s.session.Now())
+	if err == nil {
+		bare, err = definition.BareNoted(bare, v.name, v.desired.Mark)
+	}
 	if err != nil {
 		s.session.Log.Error("what would delete a left Secret cannot be opened", "service", v.name, "error", err)
 		return
