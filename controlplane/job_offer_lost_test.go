@@ -66,6 +66,49 @@ func TestAReadmissionKeepsThatATokenWasRevoked(t *testing.T) {
 	})
 }
 
+// TestAReadmissionKeepsWhoseASecretIs: it stands alone after a write that broke off, and nothing else tells. A service
+// that was seen in place since has left none.
+func TestAReadmissionKeepsWhoseASecretIs(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		c := w.clusters["c"]
+		order := func() (*record.Desired, int64) {
+			kv, err := w.store.Get(t.Context(), record.DesiredServiceKey("c", "grayifyr2"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := store.Decode[record.Desired](kv)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d, kv.ModRevision
+		}
+		key := record.ObservedServiceKey("c", "grayifyr2")
+		kv, err := w.store.Get(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := store.Decode[record.Observed](kv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []struct{ bare, readBack, keeps string }{
+			{"a POST", "", "a POST"},
+			{"", "", "a POST"}, // it was not looked at since
+			{"a DELETE", "sha256:a", "a DELETE"},
+			{"", "sha256:a", ""},
+		} {
+			_, o.DesiredRevision = order()
+			o.Bare, o.ReadBack = step.bare, step.readBack
+			c.write(key, o)
+			w.readmitted(c)
+			if d, _ := order(); (d.Told == nil) != (step.keeps == "") || d.Told != nil && d.Told.Bare != step.keeps {
+				t.Errorf("after %+v it keeps %+v", step, d.Told)
+			}
+		}
+	})
+}
+
 // TestAReadmissionLeavesTheAnswersToOffers: its syncer holds the Jobs still, and one whose answer release is lost would
 // run a second time.
 func TestAReadmissionLeavesTheAnswersToOffers(t *testing.T) {

@@ -206,6 +206,62 @@ func TestASyncerThatIsStartedBesideALeftSecretKnowsIt(t *testing.T) {
 	})
 }
 
+// TestASyncerThatIsReadmittedBesideALeftSecretKnowsIt: its reports are deleted, and the order keeps the note.
+func TestASyncerThatIsReadmittedBesideALeftSecretKnowsIt(t *testing.T) {
+	begin := func(t *testing.T) (*rig, *replica) {
+		r := newRig(t, oscarsim.Config{})
+		stop := r.start(withSecrets(r))
+		p := newReplica("grayify")
+		r.want(p, record.IntentPrepare)
+		r.await(p, record.PhasePrepared)
+		r.fault(oscarsim.OpCreate, oscarsim.FaultCrashSecret, 1)
+		r.want(p, record.IntentApply)
+		r.eventually("the Secret is left", func() bool { _, secret := r.sim.Secret(p.name); return secret })
+		stop()
+		return r, p
+	}
+	readmitted := func(r *rig, p *replica, intent record.Intent) (stop func()) {
+		bare := r.observed(p.name).Bare
+		r.remove(record.ObservedServiceKey(clusterID, p.name))
+		r.want(p, intent, func(d *record.Desired) { d.Told = &record.Told{Bare: bare} })
+		return r.start(withSecrets(r))
+	}
+	t.Run("the POST is tried again", func(t *testing.T) {
+		await.InVirtualTime(t, func(t *testing.T) {
+			r, p := begin(t)
+			readmitted(r, p, record.IntentApply)
+			r.await(p, record.PhaseReady)
+			r.inPlace(p)
+			r.secretIs(p)
+		})
+	})
+	t.Run("it is deleted", func(t *testing.T) {
+		await.InVirtualTime(t, func(t *testing.T) {
+			r, p := begin(t)
+			readmitted(r, p, record.IntentDelete)
+			r.await(p, record.PhaseDeleted)
+			r.nothingLeft(p)
+		})
+	})
+	t.Run("one that comes after the service stood is somebody's", func(t *testing.T) {
+		await.InVirtualTime(t, func(t *testing.T) {
+			r, p := begin(t)
+			stop := readmitted(r, p, record.IntentApply)
+			told := p.desired.Told
+			r.await(p, record.PhaseReady)
+			stop()
+			r.sim.RemoveService(p.name)
+			r.sim.LeftoverSecret(p.name)
+			r.want(p, record.IntentDelete, func(d *record.Desired) { d.Told = told })
+			r.start(withSecrets(r))
+			r.await(p, record.PhaseDeleted)
+			if got, _ := r.sim.Secret(p.name); got["leftover"] != "value" {
+				t.Errorf("the Secret is %q", got)
+			}
+		})
+	})
+}
+
 // TestANoteOfALeftSecretIsTakenFromWhoKnowsTheToken: anybody who may write the report can seal one to the cluster.
 func TestANoteOfALeftSecretIsTakenFromWhoKnowsTheToken(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {

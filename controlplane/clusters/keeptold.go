@@ -13,10 +13,14 @@ import (
 
 // A readmission deletes the reports of a cluster. Its syncer looks at its OSCAR again and reports anew, but some things that it
 // has reported cannot be seen any more: which buckets a service has made that is gone, that a service stood which is gone,
-// and that a refresh token was revoked. The orders keep these.
+// whose a Secret is that stands alone, and that a refresh token was revoked. The orders keep these.
 
-// toldAtOnce is how many orders one transaction changes: each with its federation.
-const toldAtOnce = 20
+// toldAtOnce is how many orders one transaction changes: each with its federation. maxBare bounds what each keeps of a
+// bare service, in bytes; a syncer writes some kilobytes.
+const (
+	toldAtOnce = 10
+	maxBare    = 32 << 10
+)
 
 // toldReport is an order that is to keep what is reported about it.
 type toldReport struct {
@@ -73,7 +77,7 @@ func (c *Controller) forgottenReports(cluster string) (out []toldReport) {
 		n := v.Nodes.Get(cluster)
 		for name, d := range n.Desired.All() {
 			told := toldOf(d.Rec, n.Observed.Get(name).Rec)
-			if told == nil || reflect.DeepEqual(told, d.Rec.Told) || v.Federations.Get(d.Rec.Federation).Rec == nil {
+			if reflect.DeepEqual(told, d.Rec.Told) || v.Federations.Get(d.Rec.Federation).Rec == nil {
 				continue
 			}
 			next := *d.Rec
@@ -96,19 +100,28 @@ func (c *Controller) forgottenReports(cluster string) (out []toldReport) {
 	return out
 }
 
-// toldOf is what an order keeps of the report about it; nil for nothing.
+// toldOf is what an order keeps of the report about it, beside what it has kept of earlier ones; nil for nothing.
 func toldOf(d *record.Desired, o *record.Observed) *record.Told {
 	if o == nil || o.UID != d.UID || record.Strange(d) != "" {
-		return nil
+		return d.Told
 	}
 	var out record.Told
-	if d.Intent == record.IntentApply && d.Drift == oscar.DriftReport {
-		out.Applied = o.Applied()
+	if d.Told != nil {
+		out = *d.Told
 	}
-	if d.Tombstone() && d.Data == record.DataDelete && o.Phase != record.PhaseDeleted {
+	if applied := o.Applied(); applied != 0 && d.Intent == record.IntentApply && d.Drift == oscar.DriftReport {
+		out.Applied = applied
+	}
+	if len(o.BucketsMade) > 0 && d.Tombstone() && d.Data == record.DataDelete && o.Phase != record.PhaseDeleted {
 		out.BucketsMade = o.BucketsMade
 	}
-	if out.Applied == 0 && len(out.BucketsMade) == 0 {
+	if o.Bare != "" || o.ReadBack != "" || o.Phase == record.PhaseDeleted {
+		out.Bare = ""
+		if len(o.Bare) <= maxBare {
+			out.Bare = o.Bare
+		}
+	}
+	if out.Applied == 0 && len(out.BucketsMade) == 0 && out.Bare == "" {
 		return nil
 	}
 	return &out

@@ -63,6 +63,8 @@ type Told struct {
 	Applied int64 `json:"applied,omitempty"`
 	// BucketsMade are those that are to be deleted with a service.
 	BucketsMade []string `json:"buckets_made,omitempty"`
+	// Bare is that of the report.
+	Bare string `json:"bare,omitempty"`
 }
 
 // Tombstone says whether the record orders a deletion.

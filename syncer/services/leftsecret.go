@@ -19,11 +19,12 @@ import (
 // PUT that follows it overwrites the Secret, and a DELETE takes it along.
 //
 // A Secret that stands alone is taken for ours when a write was at work that can have left it, and none stood before that
-// write. Such a write is noted in the report before it is sent (Observed.Bare), for a syncer that is started later.
+// write. Such a write is noted in the report before it is sent (Observed.Bare), for a syncer that is started later. A
+// readmission, which deletes the report, keeps the note in the order (Told.Bare).
 
 // lookForSecret says whether a Secret that a write for this life can have left stands where the service is missing.
 func (s *Services) lookForSecret(ctx context.Context, v *observation) error {
-	noted := v.observed != nil && v.observed.Bare != ""
+	noted := v.notedBare() != ""
 	s.process.writes.change(v.name, func(n *recent) { noted = noted && n.erased != v.desired.UID }) // of that DELETE this process knows more
 	if v.local.whose != noService || !v.memory.leavesSecret && !noted && !v.hadSecret() {
 		return nil
@@ -47,7 +48,7 @@ func (s *Services) secretStands(ctx context.Context, v *observation) (stands, kn
 
 // recallBare takes up the note of an earlier process, whose write may still take effect.
 func (s *Services) recallBare(v *observation) {
-	bare, err := s.session.Identity.Open(v.observed.Bare, s.bareHeader(v), s.session.Now())
+	bare, err := s.session.Identity.Open(v.notedBare(), s.bareHeader(v), s.session.Now())
 	if err == nil {
 		bare, err = definition.BareNoted(bare, v.name, v.desired.Mark)
 	}
@@ -62,6 +63,17 @@ func (s *Services) recallBare(v *observation) {
 		}
 	})
 	v.memory = s.process.writes.read(v.name, v.desired, v.revision)
+}
+
+// notedBare is the note of a write that may have left the Secret alone; empty for none.
+func (v *observation) notedBare() string {
+	if o := v.observed; o != nil && (o.Bare != "" || o.ReadBack != "") {
+		return o.Bare
+	}
+	if v.desired.Told != nil {
+		return v.desired.Told.Bare
+	}
+	return ""
 }
 
 func (s *Services) bareHeader(v *observation) seal.Header {
@@ -117,7 +129,7 @@ func (s *Services) noteSecret(ctx context.Context, v *observation, bare []byte) 
 	if bare == nil {
 		return func(error) error { return nil }
 	}
-	mine := v.local.secretAlone || v.observed != nil && v.observed.Bare != ""
+	mine := v.local.secretAlone || v.notedBare() != ""
 	s.process.writes.change(v.name, func(n *recent) {
 		mine = mine || n.bare != nil
 		n.bare = bare
