@@ -66,7 +66,7 @@ func proposalOf(f record.Federation) Proposal {
 	next.RequestID, next.By, next.Topology, next.Delegation, next.Drift = c.RequestID, c.By, c.Topology, c.Delegation, c.Drift
 	next.ReschedulerThreshold = c.ReschedulerThreshold
 	next.Visibility, next.AllowedUsers, next.Prefetch, next.Members = c.Visibility, c.AllowedUsers, c.Prefetch, c.Members
-	next.Parts = c.Parts
+	next.Parts, next.SecretsLost = c.Parts, false // it was refused otherwise
 	if c.Unexposed {
 		next.RunState = ""
 	}
@@ -121,7 +121,7 @@ func ApplyChange(s view.Situation, p Proposal) Decision {
 		rec := *r.Desired
 		rec.Advance(next.Epoch, next.Generation)
 		rec.RequestID, rec.Drift, rec.Sees = next.RequestID, next.Drift, p.sees[r.At.UID]
-		rec.RunState = next.RunState
+		rec.RunState, rec.Paused = next.RunState, next.Halted()
 		if spec, ok := p.specs[r.At.UID]; ok {
 			rec.Spec = spec
 		}

@@ -14,8 +14,7 @@ import (
 // each: a creation under way ends, a change that adds a member there is refused, and a ready
 // federation goes on without its member. A federation with a change under way waits for that
 // first. A coordinator is never taken away from its federation: without force nothing happens;
-// with force the federation is deleted. Nor does a federation lose its member without force while
-// the store has lost its secrets: the rest of it would be written without their values.
+// with force the federation is deleted.
 //
 //	preparing ──► abort              ready, a member there ──► leave
 //	applying ───► roll back          ready, the coordinator there, force ──► delete
@@ -46,10 +45,7 @@ func decideEvacuation(s view.Situation) Decision {
 			}
 			return Decision{}
 		}
-		leaves := func(r view.ReplicaState) bool {
-			return there(r) && (!s.Fed.SecretsLost || s.Removing[r.At.ClusterID].Force)
-		}
-		if i := slices.IndexFunc(s.Replicas, leaves); i >= 0 && s.Fed.Change == nil {
+		if i := slices.IndexFunc(s.Replicas, there); i >= 0 && s.Fed.Change == nil {
 			return Decision{Step: StepLeave, Leave: s.Replicas[i].At.ClusterID}
 		}
 	}
@@ -88,8 +84,6 @@ type ClusterSituation struct {
 	trouble view.Trouble
 	// coordinated lists the ready federations that have their coordinator on the cluster.
 	coordinated []string
-	// secretless lists those with another member there whose secrets a restore has lost.
-	secretless []string
 	// Members counts the federations with a member on the cluster, Leaving those that wait for
 	// a tombstone there, and Records the desired records, tombstones included.
 	Members, Leaving, Records int
@@ -114,8 +108,8 @@ func Removal(s ClusterSituation) ClusterDecision {
 	switch {
 	case removal == nil:
 		return ClusterDecision{}
-	case s.harm() != "" && !removal.Force:
-		return ClusterDecision{Blocked: true, Waits: s.harm()}
+	case len(s.coordinated) > 0 && !removal.Force:
+		return ClusterDecision{Blocked: true, Waits: coordinatorsMessage(s.reg.ClusterID, s.coordinated)}
 	case s.Members > 0, removal.Force && s.Leaving > 0:
 		return ClusterDecision{Waits: fmt.Sprintf("%d federations have not left it yet", max(s.Members, s.Leaving))}
 	case removal.Force || s.Records+s.tokens+s.jobs == 0:
@@ -141,21 +135,10 @@ func RefuseRemoval(s ClusterSituation, force bool) string {
 	switch {
 	case force:
 		return ""
-	case s.harm() != "":
-		return s.harm()
-	case !s.alive && s.Members+s.Records > 0:
-		return awayMessage(s, max(s.Members, s.Records))
-	}
-	return ""
-}
-
-// harm says what the removal would take from federations that are to stand, and the way out; empty for nothing.
-func (s ClusterSituation) harm() string {
-	switch {
 	case len(s.coordinated) > 0:
 		return coordinatorsMessage(s.reg.ClusterID, s.coordinated)
-	case len(s.secretless) > 0:
-		return secretsMessage(s.reg.ClusterID, s.secretless)
+	case !s.alive && s.Members+s.Records > 0:
+		return awayMessage(s, max(s.Members, s.Records))
 	}
 	return ""
 }
@@ -163,11 +146,6 @@ func (s ClusterSituation) harm() string {
 func coordinatorsMessage(cluster string, federations []string) string {
 	return fmt.Sprintf("the coordinators of %s are on cluster %q, and a federation cannot stand without its coordinator: delete them, or create them on another cluster first; "+
 		"force deletes them with the cluster: their services go everywhere, buckets and objects stay", someOf(federations), cluster)
-}
-
-func secretsMessage(cluster string, federations []string) string {
-	return fmt.Sprintf("a restore of the store has lost the secrets of %s, and their other members would be written without the values: "+
-		"apply their definitions with the secrets, or without them, first; force takes them off cluster %q, and empties the secrets elsewhere", someOf(federations), cluster)
 }
 
 // someOf names a few of many.
@@ -201,8 +179,6 @@ func RemovalSituation(v *view.View, id string) (ClusterSituation, int64, bool) {
 		}
 		if c := f.Coordinator(); c != nil && c.ClusterID == id && f.Phase == record.PhaseReady {
 			out.coordinated = append(out.coordinated, f.Owner+"/"+f.GroupID)
-		} else if f.SecretsLost && slices.ContainsFunc(f.Members, on) {
-			out.secretless = append(out.secretless, f.Owner+"/"+f.GroupID)
 		}
 		if slices.ContainsFunc(f.Members, on) || f.Change != nil && slices.ContainsFunc(f.Change.Members, on) {
 			out.Members++

@@ -20,8 +20,6 @@ func TestDecideRemoval(t *testing.T) {
 		"nothing there, by force":        {ClusterSituation{reg: record.Cluster{Removal: force}}, "unregister"},
 		"a coordinator":                  {ClusterSituation{reg: record.Cluster{Removal: plain}, alive: true, coordinated: []string{"ann/g"}, Members: 1, Records: 1}, "blocked: the coordinators of ann/g"},
 		"a coordinator, by force":        {ClusterSituation{reg: record.Cluster{Removal: force}, coordinated: []string{"ann/g"}, Members: 1, Records: 1}, "waits: 1 federations have not left"},
-		"lost secrets":                   {ClusterSituation{reg: record.Cluster{Removal: plain}, alive: true, secretless: []string{"ann/g"}, Members: 1, Records: 1}, "blocked: a restore of the store has lost the secrets of ann/g"},
-		"lost secrets, by force":         {ClusterSituation{reg: record.Cluster{Removal: force}, secretless: []string{"ann/g"}, Members: 1, Records: 1}, "waits: 1 federations have not left"},
 		"members":                        {ClusterSituation{reg: record.Cluster{Removal: plain}, alive: true, Members: 2, Records: 2}, "waits: 2 federations have not left"},
 		"tombstones":                     {ClusterSituation{reg: record.Cluster{Removal: plain}, alive: true, Leaving: 2, Records: 2}, "waits: it has not acknowledged 2"},
 		"tombstones, away":               {ClusterSituation{reg: record.Cluster{ClusterID: "b", Removal: plain}, Leaving: 2, Records: 2}, `blocked: cluster "b" is away`},
@@ -58,12 +56,7 @@ func TestEvacuationTakesNoCoordinatorAway(t *testing.T) {
 		}
 		return s
 	}
-	secretless := func(s view.Situation) view.Situation {
-		s.Fed.SecretsLost = true
-		return s
-	}
 	a, b := map[string]*record.Removal{"a": {}}, map[string]*record.Removal{"b": {}}
-	forcedB := map[string]*record.Removal{"b": {Force: true}}
 	forced := map[string]*record.Removal{"a": {Force: true, Orphan: true}}
 	for name, tt := range map[string]struct {
 		s    view.Situation
@@ -76,8 +69,6 @@ func TestEvacuationTakesNoCoordinatorAway(t *testing.T) {
 		"deleting":                  {situationOf(record.PhaseDeleting, b, nil), ""},
 		"ready":                     {situationOf(record.PhaseReady, b, nil), "leave"},
 		"a change under way":        {situationOf(record.PhaseReady, b, &record.Change{Members: members}), ""},
-		"lost secrets":              {secretless(situationOf(record.PhaseReady, b, nil)), ""},
-		"lost secrets, by force":    {secretless(situationOf(record.PhaseReady, forcedB, nil)), "leave"},
 		"the coordinator":           {situationOf(record.PhaseReady, a, nil), ""},
 		"the coordinator, by force": {situationOf(record.PhaseReady, forced, nil), "disband"},
 	} {

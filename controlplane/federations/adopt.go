@@ -76,7 +76,7 @@ func holds(f *record.Federation, m oscar.Member) bool {
 
 // standsAlone says whether a federation is one replica at which nothing is under way.
 func standsAlone(f *record.Federation) bool {
-	return f.Phase == record.PhaseReady && len(f.Members) == 1 && f.Change == nil && len(f.Leaving) == 0 && !f.Paused
+	return f.Phase == record.PhaseReady && len(f.Members) == 1 && f.Change == nil && len(f.Leaving) == 0 && !f.Halted()
 }
 
 // adopt gives the members of the next generation that are adopted their uids, and the generation

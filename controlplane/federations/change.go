@@ -156,8 +156,6 @@ type removal struct {
 	// only says that it does nothing else: that is possible when etcd is short of space, and it
 	// waits for their deletion, too.
 	only bool
-	// empties says that it goes on when it empties secrets that a restore has lost.
-	empties bool
 	// data and jobs are the orders for them. also selects the members that leave already and that
 	// get these orders as well.
 	data, jobs string

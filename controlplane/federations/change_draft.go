@@ -72,7 +72,7 @@ func (c *Controller) DraftChange(ctx context.Context, ch Change, p view.MemberRe
 		return d, &fault.Error{Code: fault.CodeInvalid, Message: "volume updates are not supported after service creation: " +
 			"send the volume as it was submitted, or delete the service and create it again; its volume stays, and is used again under its name"}
 	}
-	if p.Rec.SecretsLost && ch.Resolve == nil && !ch.removal.empties {
+	if p.Rec.SecretsLost && ch.Resolve == nil && !ch.removal.only {
 		if err := lostSecrets(s); err != nil {
 			return d, err
 		}
@@ -91,7 +91,10 @@ func (c *Controller) DraftChange(ctx context.Context, ch Change, p view.MemberRe
 	d.Fence = fence
 	d.Next = nextGeneration(sit, s, g, ch.Claim.RequestID, ch.Resolve)
 	d.Next.By = ch.Caller.Subject
-	if ch.Resolve == nil {
+	switch {
+	case ch.Resolve != nil:
+		d.Next.SecretsLost = d.Next.SecretsLost || loses(old, s)
+	case !ch.removal.only:
 		d.Next.SecretsLost = false
 	}
 	if ch.Resolve == nil && !ch.removal.only {
@@ -149,14 +152,24 @@ func sameDefinition(a, b *oscar.Service, f *record.Federation) bool {
 	return oscar.SameDefaultMinIOKeys(a, b) && oscar.Equal(topology.Complete(a, home, f.GroupID), topology.Complete(b, home, f.GroupID))
 }
 
-// lostSecrets refuses a definition with secrets that a restore has lost: a change sends all of them to the clusters, which
+// loses says whether a definition that a cluster has shown has a secret whose value the present one does not know.
+func loses(old, shown *oscar.Service) bool {
+	for key, value := range shown.Environment.Secrets {
+		if _, known := old.Environment.Secrets[key]; !known && value == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// lostSecrets refuses a definition with secrets that a restore has lost: they would be emptied on the clusters, which
 // still have the values.
 func lostSecrets(s *oscar.Service) error {
 	var all []oscar.Violation
 	for _, key := range slices.Sorted(maps.Keys(s.Environment.Secrets)) {
 		if s.Environment.Secrets[key] == "" {
 			all = append(all, oscar.Violation{Path: "environment.secrets." + key, Rule: oscar.RuleRequired,
-				Message: "its value was lost when the store was restored, and a change would empty it on the clusters: give it again, or leave the secret out"})
+				Message: "its value was lost when the store was restored, and this change would empty it on the clusters: give it again, or leave the secret out"})
 		}
 	}
 	if len(all) == 0 {

@@ -60,7 +60,7 @@ func (c *Controller) writePause(ctx context.Context, caller identity.Caller, p v
 			continue
 		}
 		rec := *r.Desired
-		rec.Paused = paused
+		rec.Paused = next.Halted()
 		d.Put = append(d.Put, decide.PlacedAt(r, &rec))
 	}
 	return c.orderStep(ctx, s, rev, d)

@@ -178,8 +178,7 @@ func takesData(n decide.Decision, s view.Situation) bool {
 // leaveCluster renders a federation without its members on a cluster. The returned decision is
 // the whole change, written at once or not at all.
 func (c *Controller) leaveCluster(ctx context.Context, s view.Situation, rev int64, cluster string) (decide.Decision, error) {
-	order := s.Removing[cluster]
-	ch := Change{Caller: Administrator(), removal: removal{only: true, empties: order.Force}, Claim: request.Claim{RequestID: order.RequestID}}
+	ch := Change{Caller: Administrator(), removal: removal{only: true}, Claim: request.Claim{RequestID: s.Removing[cluster].RequestID}}
 	draft, err := c.DraftChange(ctx, ch, view.MemberRef{UID: s.Fed.UID, Rec: &s.Fed, Rev: rev}, func(old *oscar.Service) (*oscar.Service, error) {
 		service := old.Clone()
 		fed := OfService(service)

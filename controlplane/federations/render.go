@@ -180,7 +180,7 @@ func (r *Renderer) replica(i int, m record.Member) (Made, error) {
 	desired := &record.Desired{
 		V: record.Version, Intent: record.IntentPrepare, Federation: r.fed.UID, GroupID: r.fed.GroupID, UID: m.UID,
 		Generation: r.fed.Generation, RequestID: r.fed.RequestID, Owner: r.fed.Owner, Drift: r.fed.Drift,
-		Paused: r.fed.Paused, RunState: r.fed.RunState, ReschedulerThreshold: r.fed.ReschedulerThreshold, Spec: name, Sees: what.Sees, Mark: record.Mark(token), Deadline: r.fed.Deadline,
+		Paused: r.fed.Halted(), RunState: r.fed.RunState, ReschedulerThreshold: r.fed.ReschedulerThreshold, Spec: name, Sees: what.Sees, Mark: record.Mark(token), Deadline: r.fed.Deadline,
 		Epoch: r.fed.Epoch,
 	}
 	return Made{

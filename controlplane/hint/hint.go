@@ -37,6 +37,7 @@ var words = map[record.Reason]string{ //nolint:gochecknoglobals // a constant
 	record.ReasonTokenLost:         "give another refresh token: oscarfed token set",
 	record.ReasonTokenHolderAway:   "the cluster that holds the refresh token is away; it goes on when that is back",
 	record.ReasonPaused:            "CLUSTER is paused by its administrator",
+	record.ReasonSecretsLost:       "a restore has lost secrets of the federation: apply its definition with them, or without them",
 	record.ReasonSameOscar:         "the OSCAR of CLUSTER is registered under another id too: remove one of the two",
 	record.ReasonOtherIdentity:     "the syncer of CLUSTER is not the one that joined: see which is the right one, and join again",
 	record.ReasonOtherRegistration: "the OSCAR of CLUSTER belongs to another registration: see which is the right one",

@@ -43,7 +43,7 @@ func CandidatesOf(v *view.View, uid string, need *Needs) (*Candidates, bool) {
 		var desired int64
 		var storage memberStorage
 		if m.Replica() {
-			desired, storage = fillReplica(v, m, &candidate), storageOf(v, m)
+			desired, storage = fillReplica(v, f.Rec, m, &candidate), storageOf(v, m)
 			if candidate.Alive && !v.Listed(m.ClusterID) {
 				out.held = true
 			}
@@ -60,14 +60,14 @@ func CandidatesOf(v *view.View, uid string, need *Needs) (*Candidates, bool) {
 }
 
 // fillReplica fills in the state of a replica, and returns the revision of its desired record.
-func fillReplica(v *view.View, m record.Member, c *delegation.Candidate) int64 {
+func fillReplica(v *view.View, f *record.Federation, m record.Member, c *delegation.Candidate) int64 {
 	c.Alive = v.Alive(m.ClusterID)
 	c.State = delegation.StateRemoving
 	if reg, ok := v.Clusters.Lookup(m.ClusterID); ok {
 		c.State = delegation.State(reg.Rec.State)
 	}
 	d, o := v.Desired(m.ClusterID, m.ServiceName), v.Observed(m.ClusterID, m.ServiceName)
-	c.Ready = d.Rec != nil && d.Rec.UID == m.UID && d.Rec.Intent == record.IntentApply && !d.Rec.Paused &&
+	c.Ready = d.Rec != nil && d.Rec.UID == m.UID && d.Rec.Intent == record.IntentApply && !(d.Rec.Paused && (f.Paused || !f.SecretsLost)) &&
 		o.Rec != nil && o.Rec.UID == m.UID && inPlace(o.Rec) && seal.ValidRecipient(v.Recipient(m.ClusterID))
 	c.Capacity, c.Fresh = v.Capacity(m.ClusterID)
 	if rec, ok := v.Jobs.Reserved.Lookup(m.ClusterID); ok {

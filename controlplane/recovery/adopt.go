@@ -242,16 +242,17 @@ func (c *Controller) commitBack(ctx context.Context, req ResolveRequest, owner s
 	caller := identity.Caller{Subject: owner}
 	fed := federations.NewRecord(caller, s, g, federations.CreateRequest{RequestID: req.RequestID}, "", now)
 	fed.UID, fed.Phase = uid, record.PhaseReady
-	fed.SecretsLost = len(s.Environment.Secrets) > 0 // OSCAR shows none
+	fed.SecretsLost = len(s.Environment.Secrets) > 0 // OSCAR shows no value: what is behind waits for them
 	fed.Generation, fed.Epoch = left[0].orphan.Generation, left[0].orphan.Epoch
 	lives := map[string]record.Orphan{}
+	last, highest := true, fed.Generation
 	for _, m := range left {
 		lives[m.cluster+"/"+m.orphan.ServiceName] = m.orphan
-		if m.orphan.Generation != fed.Generation || m.orphan.Epoch != fed.Epoch {
-			// They were not of one generation: what the coordinator has is written again.
-			fed.Epoch = epoch
-			fed.Generation = max(fed.Generation, m.orphan.Generation) + 1
-		}
+		last = last && m.orphan.Epoch == fed.Epoch && m.orphan.Generation <= fed.Generation
+		highest = max(highest, m.orphan.Generation)
+	}
+	if !last { // what the coordinator has becomes the next definition
+		fed.Epoch, fed.Generation = epoch, highest+1
 	}
 	for _, n := range g.Nodes {
 		m := federations.Member(n)

@@ -101,7 +101,7 @@ func differences(v *view.View, token func(uid string) string) []difference {
 			if o.Settings == "" {
 				// Only the coordinator has the definition of its federation.
 			} else if left := lostFederation(v, d.claims, token); len(left) > 0 && left[0].orphan.UID == o.UID {
-				d.KeepCluster = fmt.Sprintf("its federation is in the store again, with the %d replicas that are left of it; its secrets and credentials are not known: the next change has to give them again", len(left))
+				d.KeepCluster = fmt.Sprintf("its federation is in the store again, with the %d replicas that are left of it, all with what the coordinator has; secrets stay as they are on the clusters, and nothing is written until a change gives them again", len(left))
 			}
 			d.Resolving = asked(v, &d)
 			out = append(out, d)
@@ -149,7 +149,7 @@ func differenceOf(f *record.Federation, r view.ReplicaState, h record.Held) diff
 		}
 	default:
 		d.KeepStore = fmt.Sprintf("generation %d of the store is written over it", r.Desired.Generation)
-		d.KeepCluster = "what it is becomes the definition of the federation on every cluster, also where this generation or an older one is held; secrets and storage providers stay those of the store"
+		d.KeepCluster = "what it is becomes the definition of the federation on every cluster, also where this generation or an older one is held; secrets and storage providers stay those of the store; when it has a secret that the store has not, nothing is written until a change gives that"
 	}
 	return d
 }

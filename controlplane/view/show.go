@@ -132,21 +132,33 @@ func (r ReplicaState) Status(f *record.Federation, m record.Member) *Status {
 		}
 		return st
 	case !r.appliedAs(f.Generation) && (r.Stopped || r.Desired.Paused):
-		st.Phase, st.Reason = record.PhasePending, record.ReasonPaused
-		st.Message = "generation " + strconv.FormatInt(f.Generation, 10) + " will be applied when the pause ends"
+		why, until := r.whyPaused(f)
+		st.Phase, st.Reason = record.PhasePending, why
+		st.Message = "generation " + strconv.FormatInt(f.Generation, 10) + " will be applied " + until
 		return st
 	case !r.appliedAs(f.Generation):
 		st.Phase, st.Reason, st.Message = record.PhaseApplying, r.Trouble.Reason, r.Trouble.Message
 		return st
 	}
 	st.Phase, st.Message = o.Phase, reportedMessage(o)
+	if st.Reason == record.ReasonPaused {
+		st.Reason, _ = r.whyPaused(f)
+	}
 	if r.RunStatePending() {
-		r.showRunState(st)
+		r.showRunState(st, f)
 	}
 	if word := record.Strange(o); word != "" {
 		st.Reason, st.Message = record.ReasonNewerVersion, fmt.Sprintf("its syncer is of a newer version than this control plane, and reports the %s", word)
 	}
 	return st
+}
+
+// whyPaused says why a syncer makes and changes nothing, and until when.
+func (r ReplicaState) whyPaused(f *record.Federation) (why record.Reason, until string) {
+	if f.SecretsLost && !f.Paused && !r.Stopped {
+		return record.ReasonSecretsLost, "when a change gives the secrets that a restore has lost, or leaves them out"
+	}
+	return record.ReasonPaused, "when the pause ends"
 }
 
 // RunStatePending says that the replica is in place, and not yet stopped or started as it was ordered.
@@ -156,12 +168,13 @@ func (r ReplicaState) RunStatePending() bool {
 }
 
 // showRunState says in a status that the service is still to be stopped or started.
-func (r ReplicaState) showRunState(st *Status) {
+func (r ReplicaState) showRunState(st *Status, f *record.Federation) {
 	st.Phase, st.Reason, st.Message = record.PhaseApplying, "", "it is to be "+string(r.Desired.RunState)
 	switch {
 	case r.Stopped || r.Desired.Paused:
-		st.Phase, st.Reason = record.PhasePending, record.ReasonPaused
-		st.Message += " when the pause ends"
+		why, until := r.whyPaused(f)
+		st.Phase, st.Reason = record.PhasePending, why
+		st.Message += " " + until
 	case !r.RunStates:
 		st.Phase = record.PhasePending
 		st.Message += "; its syncer is of an older version, which cannot: a newer one does it"

@@ -18,7 +18,8 @@ type Desired struct {
 	RequestID  string `json:"request_id"`
 	Owner      string `json:"owner"`
 	Drift      string `json:"drift,omitempty" words:"enforce,report"`
-	Paused     bool   `json:"paused"`
+	// Paused is Halted of the federation.
+	Paused bool `json:"paused"`
 	// RunState is what was ordered of an exposed service; empty when nothing was.
 	RunState RunState `json:"run_state,omitempty" words:"started,stopped"`
 	// ReschedulerThreshold is how many seconds a Job may wait there before it is

@@ -87,7 +87,8 @@ type Federation struct {
 	// Former are the uids of federations that ended when their only replica became a member of
 	// this one: their jobs follow it, and their refresh tokens are not revoked when it has one.
 	Former []string `json:"former,omitempty"`
-	// SecretsLost says that a restore has lost the values of its secrets: the definition has empty ones in their place.
+	// SecretsLost says that a restore has lost values of its secrets: the definition has empty ones in their place. Its
+	// desired records are paused until a change gives them, or leaves them out.
 	SecretsLost bool `json:"secrets_lost,omitempty"`
 	// Detail is one sentence about why a creation failed.
 	Detail string `json:"detail,omitempty"`
@@ -159,6 +160,10 @@ type Secrets struct {
 	// Parts name the parts whose secrets the envelope changes: it holds a SealedChanges then.
 	Parts []string `json:"parts,omitempty"`
 }
+
+// Halted says whether syncers make and change none of its services: it is paused, or the values of its secrets are lost,
+// and would be emptied.
+func (f *Federation) Halted() bool { return f.Paused || f.SecretsLost }
 
 // Coordinator is the member that the service was submitted for.
 func (f *Federation) Coordinator() *Member {

@@ -98,6 +98,7 @@ const (
 	ReasonTokenLost          Reason = "TokenLost"
 	ReasonSessionLost        Reason = "SessionLost"
 	ReasonPaused             Reason = "Paused"
+	ReasonSecretsLost        Reason = "SecretsLost"
 	ReasonJobsRunning        Reason = "JobsRunning"
 	ReasonApplied            Reason = "Applied"
 	ReasonDeleted            Reason = "Deleted"

@@ -171,7 +171,7 @@ func ofFederations() []defect {
 		one(
 			"a pause does not reach the members",
 			"controlplane/federations/pause.go",
-			"rec.Paused = paused\n",
+			"rec.Paused = next.Halted()\n",
 			"",
 		),
 		one(
