@@ -78,7 +78,10 @@ func (c *Controller) DraftChange(ctx context.Context, ch Change, p view.MemberRe
 		}
 	}
 	var stands *oscar.Service
-	if ch.removal.only || ch.Resolve != nil {
+	switch {
+	case ch.Resolve != nil && ch.Resolve.Shown:
+		stands = s
+	case ch.removal.only || ch.Resolve != nil:
 		stands = old
 	}
 	g, fence, err := c.validateChange(ch.Caller, s.Clone(), p.Rec, stands) // it is kept as it was submitted

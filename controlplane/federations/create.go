@@ -132,6 +132,22 @@ func (c *Controller) Validate(caller identity.Caller, s *oscar.Service, req Crea
 	})
 }
 
+// ValidateStanding is Validate for the administrator and for replicas that stand already: a rule that is newer than the
+// service does not refuse it, nor does a cluster that takes nothing new. Its name and its federation are not of its OSCAR alone, and
+// have to be valid.
+func (c *Controller) ValidateStanding(s *oscar.Service) (*topology.Graph, int64, error) {
+	stands := s.Clone()
+	stands.Name, stands.Federation = "", nil
+	clusters := c.clustersOf(s)
+	return c.checked(Administrator(), clusters, func(env topology.Env) (*topology.Graph, []oscar.Violation) {
+		for _, id := range clusters {
+			open(env, id)
+		}
+		env.Stands = stands
+		return topology.FromService(s, env)
+	})
+}
+
 // OfService returns the service's federation, and makes one when it has none.
 func OfService(s *oscar.Service) *oscar.Federation {
 	if s.Federation == nil {

@@ -105,10 +105,17 @@ func closed(env topology.Env, f *record.Federation) map[string]oscar.Violation {
 		if v.Message != "" {
 			out[m.ClusterID] = v
 		}
-		delete(env.Barred, m.ClusterID)
-		env.Clusters[m.ClusterID] = record.ClusterActive
+		open(env, m.ClusterID)
 	}
 	return out
+}
+
+// open has a registered cluster accept what stands there.
+func open(env topology.Env, id string) {
+	if _, ok := env.Clusters[id]; ok {
+		delete(env.Barred, id)
+		env.Clusters[id] = record.ClusterActive
+	}
 }
 
 // delegates says whether jobs of a service may move to other members, which needs its owner's

@@ -19,6 +19,8 @@ type Resolution struct {
 	Accept     *record.Branch
 	Everywhere bool
 	Again      bool
+	// Shown says that the definition is what a cluster has: it stands, as an older version may have taken it.
+	Shown bool
 	// Back is the orphan that becomes a member, with its uid.
 	Back *oscar.Member
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
-	"github.com/oscarfed/oscarfed/controlplane/tokens"
 	"github.com/oscarfed/oscarfed/controlplane/topology"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store"
@@ -114,7 +113,7 @@ func (c *Controller) takeOver(ctx context.Context, a answered) error {
 		return c.restoreFederation(ctx, req, d, s)
 	}
 	// The same generation, or an older one, that is held at another member is decided about with it. A newer one is not.
-	r := &federations.Resolution{UID: d.UID, Accept: &record.Branch{Epoch: a.shown.Epoch, Generation: a.shown.Generation}, Everywhere: true}
+	r := &federations.Resolution{UID: d.UID, Accept: &record.Branch{Epoch: a.shown.Epoch, Generation: a.shown.Generation}, Everywhere: true, Shown: true}
 	return fault.Crossing(c.rewrite(ctx, federations.Administrator(), req, d, r, func(old *oscar.Service) (*oscar.Service, error) {
 		next := s.Clone()
 		next.Name, next.ClusterID = old.Name, old.ClusterID
@@ -220,7 +219,7 @@ func (c *Controller) restoreFederation(ctx context.Context, req ResolveRequest, 
 	}
 	tries := gate.NewRetries()
 	for {
-		g, fence, err := c.federations.Validate(federations.Administrator(), s.Clone(), federations.CreateRequest{}, tokens.Given{})
+		g, fence, err := c.federations.ValidateStanding(s.Clone())
 		if err != nil {
 			return err
 		}

@@ -22,8 +22,8 @@ type Env struct {
 	// Barred are the ids that take nothing of the caller's, with why, such as: takes
 	// replicas of users in the group "physics" alone.
 	Barred map[string]string
-	// Stands is the definition that a change only takes something away from, or decides about; nil for
-	// another change. What is wrong in it already, by a rule that is newer than it, refuses no such change.
+	// Stands is the definition that a change only takes something away from, or decides about, or that a
+	// cluster has; nil for another one. What is wrong in it, by a rule that is newer than it, refuses none of these.
 	Stands *oscar.Service
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/test/await"
+	"github.com/oscarfed/oscarfed/test/world"
 )
 
 // resolve takes a side, as the administrator does.
@@ -377,20 +378,10 @@ func TestWhatAUserHasChangedWithoutOurMarksCanBeKept(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
 		s := tell(t)
 		s.Cluster(b).Stop() // which would repair it
-		v, _ := s.Cluster(b).Sim.Service("same1")
-		var fields map[string]any
-		if err := json.Unmarshal(v.JSON, &fields); err != nil {
-			t.Fatal(err)
-		}
-		delete(fields, "annotations")
-		fields["memory"] = "1Gi"
-		body, err := json.Marshal(fields)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if status, said, err := s.TryDirectly(t.Context(), http.MethodPut, s.Cluster(b).URL+"/system/services", body); err != nil || status != http.StatusNoContent {
-			t.Fatalf("%d %s %v", status, said, err)
-		}
+		s.edit(b, "same1", func(fields map[string]any) {
+			delete(fields, "annotations")
+			fields["memory"] = "1Gi"
+		})
 		s.RestoreEtcd(s.backup, false)
 		s.Cluster(b).Start()
 		s.Eventually("it is held", func() bool { return slices.Contains(s.differences(), b+"/same1 ahead 0") })
@@ -402,5 +393,58 @@ func TestWhatAUserHasChangedWithoutOurMarksCanBeKept(t *testing.T) {
 				t.Errorf("%s has %s", id, got)
 			}
 		}
+	})
+}
+
+// edit is a user's PUT of what he has read and changed, with its secret.
+func (s *tale) edit(cluster, service string, change func(fields map[string]any)) {
+	s.T.Helper()
+	v, _ := s.Cluster(cluster).Sim.Service(service)
+	var fields map[string]any
+	if err := json.Unmarshal(v.JSON, &fields); err != nil {
+		s.T.Fatal(err)
+	}
+	fields["environment"].(map[string]any)["secrets"] = map[string]string{"KEY": secret} // OSCAR shows no value
+	change(fields)
+	body, err := json.Marshal(fields)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	if status, said, err := s.TryDirectly(s.T.Context(), http.MethodPut, s.Cluster(cluster).URL+"/system/services", body); err != nil || status != http.StatusNoContent {
+		s.T.Fatalf("%d %s %v", status, said, err)
+	}
+}
+
+// TestWhatStandsIsKeptThoughItWouldBeRefusedNow: an older version has taken the image, and the clusters were open then.
+func TestWhatStandsIsKeptThoughItWouldBeRefusedNow(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		const image = "ghcr.io/GryCAP/imagemagick"
+		s := tell(t)
+		_, err := s.Client.CreateService(t.Context(), world.Service(t, `{"name":"now","image":"`+image+`","cpu":"0.5","memory":"0.5Gi","script":"x"}`), client.CreateOptions{})
+		if e, ok := errors.AsType[*client.Error](err); !ok || e.Code() != "invalid" {
+			t.Fatalf("it is taken today: %v", err)
+		}
+		s.Cluster(a).Stop() // which would repair it
+		for _, service := range []string{"created0", "changed0"} {
+			s.edit(a, service, func(fields map[string]any) { fields["image"] = image })
+		}
+		s.RestoreEtcd(s.backup, true)
+		s.Cluster(a).Start()
+		s.Eventually("every cluster has compared", func() bool { return s.compared(all...) })
+		for _, id := range []string{a, c} {
+			if _, err := s.Client.SetClusterState(t.Context(), id, string(record.ClusterCordoned)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.resolve(a, "created0", v1.KeepCluster)
+		s.resolve(a, "changed0", v1.KeepCluster)
+		s.Eventually("the lost federation is back", func() bool { return s.statuses()[a] == "ready Applied" })
+		s.settledOf("changed")
+		for i, id := range []string{a, b, c} {
+			if v, _ := s.Cluster(id).Sim.Service(fmt.Sprintf("changed%d", i)); !strings.Contains(string(v.JSON), image) {
+				t.Errorf("%s has not what was kept: %s", id, v.JSON)
+			}
+		}
+		s.kept()
 	})
 }

@@ -1,10 +1,8 @@
 package restore_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -118,20 +116,7 @@ func TestWhatBecomesOfAServiceIsNotRepairedWithoutItsSecrets(t *testing.T) {
 		s := restoredTale(t)
 		s.resolve(a, "created0", v1.KeepCluster)
 		s.settledOf("created")
-		v, _ := s.Cluster(b).Sim.Service("created1")
-		var fields map[string]any
-		if err := json.Unmarshal(v.JSON, &fields); err != nil {
-			t.Fatal(err)
-		}
-		fields["memory"] = "1Gi"
-		delete(fields["environment"].(map[string]any), "secrets")
-		body, err := json.Marshal(fields)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if status, said, err := s.TryDirectly(t.Context(), http.MethodPut, s.Cluster(b).URL+"/system/services", body); err != nil || status != http.StatusNoContent {
-			t.Fatalf("%d %s %v", status, said, err)
-		}
+		s.edit(b, "created1", func(fields map[string]any) { fields["memory"] = "1Gi" })
 		s.Cluster(c).Sim.RemoveService("created2")
 		s.Eventually("both are told", func() bool {
 			got := s.statuses()
