@@ -198,6 +198,39 @@ func TestCreateFails(t *testing.T) {
 	}
 }
 
+// TestAPOSTThatBreaksOffIsSentOnceMore, in time for the creation: OSCAR died before anything of the service was to be seen.
+// The one that broke off is reckoned with until the end, also when the service is deleted before it takes effect.
+func TestAPOSTThatBreaksOffIsSentOnceMore(t *testing.T) {
+	for fault, late := range map[string]time.Duration{oscarsim.FaultRefuse: 0, oscarsim.FaultLate: 3 * time.Minute} {
+		t.Run(fault, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				r := newRig(t, oscarsim.Config{})
+				r.start()
+				p := newReplica("grayify")
+				r.want(p, record.IntentPrepare)
+				r.await(p, record.PhasePrepared)
+				if err := r.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: fault, Count: 1, Delay: late}); err != nil {
+					t.Fatal(err)
+				}
+				deadline := time.Now().Add(2 * time.Minute) // that of a creation without a queue
+				r.want(p, record.IntentApply)
+				r.await(p, record.PhaseReady)
+				if time.Now().After(deadline) {
+					t.Error("the creation would have been rolled back")
+				}
+				r.inPlace(p)
+				r.equalCalls(p.name, "create", "create")
+				r.want(p, record.IntentDelete)
+				r.await(p, record.PhaseDeleted)
+				r.sim.Settle()
+				if _, ok := r.sim.Service(p.name); ok {
+					t.Error("acknowledged, and the POST that broke off has taken effect")
+				}
+			})
+		})
+	}
+}
+
 // TestHalfCreated: OSCAR dies in the middle of a POST. The service is listed
 // without its buckets: that is not ready, and its removal leaves nothing.
 func TestHalfCreated(t *testing.T) {

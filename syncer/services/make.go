@@ -67,7 +67,7 @@ func (s *Services) create(ctx context.Context, v *observation) (bool, error) {
 func (s *Services) post(ctx context.Context, v *observation, step act, body []byte) error {
 	s.session.FailPoints.Hit(failBeforeCreate)
 	sent := s.session.Now()
-	s.process.writes.change(v.name, func(n *recent) { n.postAt, n.workingUntil = sent, sent.Add(s.timeout(v)) })
+	s.process.writes.change(v.name, func(n *recent) { s.process.writes.sends(n, sent, s.timeout(v)) })
 	err := s.call(ctx, v, step, func(ctx context.Context, timeout time.Duration) error {
 		return s.deps.OSCAR.Create(ctx, v.name, body, v.as.Value, timeout)
 	})
@@ -81,7 +81,7 @@ func (s *Services) post(ctx context.Context, v *observation, step act, body []by
 			n.doubt(v.desired.UID, sent)
 		}
 		if failed && api.Unanswered() {
-			n.workingUntil = n.written.Add(s.timeout(v) / 2)
+			s.process.writes.breaksOff(n, api.Silent(), n.written.Add(s.timeout(v)/2))
 			return
 		}
 		n.postAt, n.workingUntil = time.Time{}, time.Time{}

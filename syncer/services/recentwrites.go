@@ -23,10 +23,13 @@ type recent struct {
 
 	// postAt is when a POST was sent that has not been answered.
 	postAt time.Time
-	// assumedAt is the start of the session in which an apply order without an
-	// outcome was found: an earlier process may have sent its POST.
+	// brokeOff says that the connection of that POST broke: it is sent once more when it is not at work
+	// any longer.
+	brokeOff bool
+	// assumedAt is the start of the session in which an apply order without an outcome was found: an earlier
+	// process may have sent its POST. Or it is when a POST was sent after one that was not answered.
 	assumedAt time.Time
-	// posted says that a POST of this process was answered with success.
+	// posted says that what is seen may be of another POST than the assumed one.
 	posted bool
 	// confirmed is the life whose POST was answered so, or whose webhook was registered since, and doubted
 	// one whose POST may have had no such answer.
@@ -91,10 +94,12 @@ func (w *recentWrites) read(name string, desired *record.Desired, revision int64
 		m.leavesSecret = n.bare != nil
 		if !n.postAt.IsZero() {
 			m.postUntil = n.postAt.Add(w.late)
+			if n.brokeOff && desired != nil && desired.Intent == record.IntentApply {
+				m.postUntil = n.workingUntil // a second POST of one life does no harm
+			}
 		}
 		if until := n.assumedAt.Add(w.late); !n.assumedAt.IsZero() && until.After(m.postUntil) && desired != nil && desired.Tombstone() {
-			// A second POST of one life does no harm, so only the end of the
-			// life waits for one that was perhaps sent.
+			// Only the end of the life waits for one that was perhaps sent.
 			m.postUntil = until
 		}
 		if !n.deleteAt.IsZero() {
@@ -124,6 +129,22 @@ func (w *recentWrites) written(name string) time.Time {
 		return n.written
 	}
 	return time.Time{}
+}
+
+// sends notes that a POST is sent, and is at work for a time. One before it that was not answered may still take
+// effect: with two of them, what is seen does not tell which.
+func (w *recentWrites) sends(n *recent, at time.Time, working time.Duration) {
+	if at.Sub(n.postAt) < w.late {
+		n.assumedAt, n.posted = at, true
+	}
+	n.postAt, n.workingUntil, n.brokeOff = at, at.Add(working), false
+}
+
+// breaksOff notes that the POST was not answered, and is at work until a time. One that follows another so soon is not
+// sent again before it cannot take effect any more: an OSCAR that dies of it would die again and again.
+func (w *recentWrites) breaksOff(n *recent, silent bool, until time.Time) {
+	n.workingUntil = until
+	n.brokeOff = !silent && n.postAt.Sub(n.assumedAt) > w.late
 }
 
 // sawPresent notes that a list or read showed our service: a POST that was not
@@ -157,7 +178,9 @@ func (w *recentWrites) sawAbsent(name string, listed time.Time) {
 
 // assume notes that an earlier process may have sent a POST for this name.
 func (w *recentWrites) assume(name string, since time.Time) {
-	w.change(name, func(n *recent) { n.assumedAt, n.workingUntil, n.posted = since, since.Add(w.working), false })
+	w.change(name, func(n *recent) {
+		n.assumedAt, n.workingUntil, n.posted = since, since.Add(w.working), n.posted && !n.postAt.IsZero()
+	})
 }
 
 // doubt notes that a POST of a life, which was sent at a time, failed or broke off.

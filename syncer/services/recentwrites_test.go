@@ -44,6 +44,33 @@ func TestAssumedPost(t *testing.T) {
 	}
 }
 
+func TestAPOSTAfterOneThatBrokeOff(t *testing.T) {
+	b := newRecentWrites(5*time.Minute, time.Minute)
+	apply, tombstone := desired(record.IntentApply), desired(record.IntentDelete)
+	at := func(seconds int) time.Time { return now.Add(time.Duration(seconds) * time.Second) }
+	until := func(name string, d *record.Desired) time.Duration { return b.read(name, d, 1).postUntil.Sub(now) }
+	for name, silent := range map[string]bool{"broke": false, "silent": true} {
+		b.change(name, func(n *recent) { b.sends(n, now, time.Minute); b.breaksOff(n, silent, at(30)) })
+		want := map[bool]time.Duration{false: 30 * time.Second, true: 5 * time.Minute}[silent]
+		if got := until(name, apply); got != want {
+			t.Errorf("%s: the next is sent after %s", name, got)
+		}
+		if got := until(name, tombstone); got != 5*time.Minute {
+			t.Errorf("%s: a tombstone waits for %s", name, got)
+		}
+	}
+	// It breaks off, too.
+	b.change("broke", func(n *recent) { b.sends(n, at(40), time.Minute); b.breaksOff(n, false, at(70)) })
+	if got := until("broke", apply); got != 5*time.Minute+40*time.Second {
+		t.Errorf("the third is sent after %s", got)
+	}
+	b.assume("broke", at(50)) // in another session
+	b.sawPresent("broke")
+	if got := until("broke", tombstone); got != 5*time.Minute+50*time.Second {
+		t.Errorf("one of two was seen, and a tombstone waits for %s", got)
+	}
+}
+
 func TestUnansweredDeleteEndsWithTwoLists(t *testing.T) {
 	b := newRecentWrites(5*time.Minute, time.Minute)
 	d := desired(record.IntentDelete)
