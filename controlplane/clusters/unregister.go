@@ -93,6 +93,7 @@ func (c *Controller) unregister(ctx context.Context, id string, rev int64) error
 			tx.Put(desired, d)
 			tx.DeletePrefix(record.SpecsPrefix(id))
 			tx.DeletePrefix(record.TokensPrefix(id))
+			tx.DeletePrefix(record.AsksPrefix(id))
 			return nil
 		},
 	})
@@ -168,5 +169,6 @@ func clearTree(tx *store.Txn, id string) {
 	tx.DeletePrefix(record.AssignmentsPrefix(id))
 	tx.DeletePrefix(record.AssignedEventsPrefix(id))
 	tx.DeletePrefix(record.OfferAnswersPrefix(id))
+	tx.DeletePrefix(record.AsksPrefix(id))
 	tx.DeletePrefix(record.ObservedPrefix(id))
 }

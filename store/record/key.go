@@ -129,8 +129,11 @@ func SpecKey(cluster, specName string) string { return SpecsPrefix(cluster) + sp
 // TokensPrefix covers the sealed tokens that were sent to one cluster.
 func TokensPrefix(cluster string) string { return DesiredPrefix(cluster) + "tokens/" }
 
+// AsksPrefix covers the questions to one cluster.
+func AsksPrefix(cluster string) string { return DesiredPrefix(cluster) + "asks/" }
+
 // AskKey is a question of the control plane for a service that stands.
-func AskKey(cluster, service string) string { return DesiredPrefix(cluster) + "asks/" + service }
+func AskKey(cluster, service string) string { return AsksPrefix(cluster) + service }
 
 // ShownKey is the syncer's answer to the question of that name.
 func ShownKey(cluster, service string) string { return ObservedPrefix(cluster) + "shown/" + service }

@@ -224,7 +224,7 @@ func TestWhatAClusterHasBecomesTheDefinition(t *testing.T) {
 				t.Errorf("%s has secrets %v", name, v.Secrets)
 			}
 		}
-		if keys := s.Keys(record.DesiredPrefix(b) + "asks/"); len(keys) > 0 {
+		if keys := s.Keys(record.AsksPrefix(b)); len(keys) > 0 {
 			t.Errorf("questions that were answered stay: %v", keys)
 		}
 	})
@@ -446,5 +446,26 @@ func TestWhatStandsIsKeptThoughItWouldBeRefusedNow(t *testing.T) {
 			}
 		}
 		s.kept()
+	})
+}
+
+// TestWhatAClusterWasAskedGoesWithIt: what is registered under its id later is another cluster, and a person decides about
+// that anew.
+func TestWhatAClusterWasAskedGoesWithIt(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		s := restoredTale(t)
+		s.Cluster(c).Stop()
+		s.resolve(c, "changed2", "cluster")
+		s.Cluster(a).Stop()
+		s.resolve(a, "created0", "cluster")
+		for _, id := range []string{a, c} {
+			if _, err := s.Client.RemoveCluster(t.Context(), id, client.RemoveClusterOptions{Force: true, Wait: await.Limit}); err != nil {
+				t.Fatal(err)
+			}
+			s.Eventually("it is not registered any more", func() bool { return len(s.Keys(record.ClusterKey(id))) == 0 })
+			if keys := s.Keys(record.AsksPrefix(id)); len(keys) > 0 {
+				t.Errorf("questions to a cluster that is gone: %v", keys)
+			}
+		}
 	})
 }
