@@ -31,15 +31,21 @@ type Gate struct {
 	log        *slog.Logger
 
 	mu    sync.Mutex
-	conns map[string]*conn // by remote address
+	conns map[ends]*conn
 }
+
+// ends are the addresses of both ends of a connection. A client may use one address of its own for several
+// addresses of the server.
+type ends struct{ remote, local string }
+
+func endsOf(remote, local net.Addr) ends { return ends{remote.String(), local.String()} }
 
 // NewGate makes the TLS of a server, whose configuration asks for certificates. admit says whether
 // a user is let in, and with what rights: see CutChanged.
 func (g *Guard) NewGate(conf *tls.Config, admit func(user string) (rights string, err error)) *Gate {
 	gate := &Gate{
 		TransportCredentials: credentials.NewTLS(conf), guard: g, admit: admit, log: g.cfg.Logger,
-		handshakes: handshake.New(handshake.Limits{}, g.cfg.Logger), conns: map[string]*conn{},
+		handshakes: handshake.New(handshake.Limits{}, g.cfg.Logger), conns: map[ends]*conn{},
 	}
 	g.gate = gate
 	return gate
@@ -130,7 +136,7 @@ func (g *Gate) enter(c *conn, cert *x509.Certificate) (err error) {
 		}
 	}
 	c.expiry = time.AfterFunc(left, func() { _ = c.Close() })
-	g.conns[c.RemoteAddr().String()] = c
+	g.conns[endsOf(c.RemoteAddr(), c.LocalAddr())] = c
 	return nil
 }
 
@@ -140,8 +146,8 @@ func (c *conn) Close() error {
 	c.once.Do(func() {
 		c.gate.mu.Lock()
 		c.expiry.Stop()
-		if addr := c.RemoteAddr().String(); c.gate.conns[addr] == c {
-			delete(c.gate.conns, addr)
+		if at := endsOf(c.RemoteAddr(), c.LocalAddr()); c.gate.conns[at] == c {
+			delete(c.gate.conns, at)
 		}
 		c.gate.mu.Unlock()
 		c.forget()
@@ -265,12 +271,12 @@ func (g *Gate) close(which func(*conn) bool) (n int) {
 // connOf is the connection of a request; nil without a gate.
 func (g *Guard) connOf(ctx context.Context) *conn {
 	p, ok := peer.FromContext(ctx)
-	if !ok || g.gate == nil || p.Addr == nil {
+	if !ok || g.gate == nil || p.Addr == nil || p.LocalAddr == nil {
 		return nil
 	}
 	g.gate.mu.Lock()
 	defer g.gate.mu.Unlock()
-	return g.gate.conns[p.Addr.String()]
+	return g.gate.conns[endsOf(p.Addr, p.LocalAddr)]
 }
 
 // UserOf is the user that makes a request; empty without a certificate.

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"log/slog"
@@ -38,6 +39,45 @@ func TestAConnectionEndsWithItsCertificate(t *testing.T) {
 			t.Errorf("the connection stands: %v", err)
 		}
 	})
+}
+
+// addressed is a connection between two addresses.
+type addressed struct {
+	net.Conn
+	remote, local net.Addr
+}
+
+func (a addressed) RemoteAddr() net.Addr { return a.remote }
+func (a addressed) LocalAddr() net.Addr  { return a.local }
+
+// A client that binds one port and connects from it to two addresses of the server has two connections. The
+// first one was forgotten: it outlived the rights of its user.
+func TestConnectionsFromOnePortAreAllEnded(t *testing.T) {
+	limits := defaultLimits()
+	limits.Connections = 2
+	gate := New(Config{Limits: limits, Logger: slog.New(slog.DiscardHandler)}).NewGate(&tls.Config{}, func(string) (string, error) { return "", nil })
+	from := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 5000}
+	var clients []net.Conn
+	for i := range byte(3) {
+		client, server := net.Pipe()
+		c := &conn{Conn: addressed{server, from, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 2+i), Port: 2379}}, gate: gate, user: "user"}
+		err := gate.enter(c, &x509.Certificate{NotAfter: time.Now().Add(time.Hour)})
+		if full := i == 2; (err != nil) != full {
+			t.Errorf("connection %d: %v", i, err)
+		}
+		if err == nil {
+			clients = append(clients, client)
+		}
+	}
+	if n := gate.Cut("user"); n != 2 {
+		t.Errorf("%d connections were ended", n)
+	}
+	for _, client := range clients {
+		_ = client.SetWriteDeadline(time.Now()) // nothing reads from one that stands
+		if _, err := client.Write([]byte{0}); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("the connection stands: %v", err)
+		}
+	}
 }
 
 // shakeHands connects a client to a gate, with a certificate of a short life. during is called when
