@@ -301,15 +301,24 @@ func (j *Jobs) otherEvent(ctx context.Context, opened *openedJob) bool {
 	return false
 }
 
+// asked is the assignment of an attempt that a call is made for. It may have gone since the call was decided on.
+func (j *Jobs) asked(a *attempt) (record.Assignment, int64, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if a.assignment == nil {
+		return record.Assignment{}, 0, errNotOurs
+	}
+	return *a.assignment, a.revision, nil
+}
+
 // deleteJob sends the DELETE of a cancelled attempt. What came of it a list tells.
 func (j *Jobs) deleteJob(ctx context.Context, a *attempt) {
-	j.mu.Lock()
-	assignment, revision := *a.assignment, a.revision
-	j.mu.Unlock()
-	until := j.session.ReadIsGoodUntil()
-	err := j.verify(ctx, a, "", revision)
+	assignment, revision, err := j.asked(a)
 	if err == nil {
-		err = j.session.Writable(until)
+		until := j.session.ReadIsGoodUntil()
+		if err = j.verify(ctx, a, "", revision); err == nil {
+			err = j.session.Writable(until)
+		}
 	}
 	sent := err == nil && assignment.Cancel
 	if sent {

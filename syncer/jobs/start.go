@@ -58,9 +58,10 @@ var errNotStuck = errors.New("it is no Job of OSCAR's that waits for its pod")
 
 // startable reads the Job of an attempt, and that it is still ours to change.
 func (j *Jobs) startable(ctx context.Context, a *attempt) (*kube.Job, error) {
-	j.mu.Lock()
-	assignment, revision := *a.assignment, a.revision
-	j.mu.Unlock()
+	assignment, revision, err := j.asked(a)
+	if err != nil {
+		return nil, err
+	}
 	until := j.session.ReadIsGoodUntil()
 	if err := j.verify(ctx, a, "", revision); err != nil {
 		return nil, err
