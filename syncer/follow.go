@@ -42,7 +42,7 @@ func (r *sessionRun) follow(ctx context.Context) error {
 				r.services.Changed(ref.Name)
 				r.jobs.ServiceChanged(ref.Name)
 			case record.KindTokens:
-				r.tokens.Arrived(view, ref.Name)
+				r.tokens.Delivered(view, ref.Name)
 			case record.KindDesiredCluster:
 				r.noteEpoch(view)
 				for kv := range view.Prefix(record.DesiredServicesPrefix(r.session.ID)) {

@@ -61,7 +61,9 @@ func (r *rig) deliver(token string, expires time.Time, change ...func(*seal.Head
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.put(record.TokensKey(clusterID, "fed"), record.Tokens{V: 1, Generation: 1, Expires: record.At(expires), Access: sealed})
+	r.put(record.TokensKey(clusterID, "fed"), record.Tokens{
+		V: 1, Generation: h.Generation, Expires: record.At(expires), LifeS: int64(time.Until(expires) / time.Second), Access: sealed,
+	})
 }
 
 func inAnHour() time.Time { return time.Now().Add(time.Hour) }
@@ -318,6 +320,29 @@ func TestAVanishedServiceWhoseOwnersTokenHasExpired(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An access token that nothing here has needed ages all the same: from when it came, not from when it is first needed.
+func TestATokenThatWasNotNeededAges(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		r, p, i := newUser(t)
+		r.deliver(i.Token(alice, nil), inAnHour())
+		var later atomic.Int64
+		r.start(func(c *syncer.Config) {
+			c.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+		})
+		r.want(p, record.IntentApply)
+		r.await(p, record.PhaseReady)
+		// A change by the owner brings another one, and its PUT is by the cluster's own credential.
+		r.deliver(i.Token(alice, nil), inAnHour())
+		p.generation, p.image = 2, "example.org/second"
+		r.want(p, record.IntentApply)
+		r.await(p, record.PhaseReady)
+		later.Store(int64(2 * time.Hour))
+		r.ask("DELETE", "/system/services/"+p.name, "")
+		r.await(p, record.PhaseDrifted, because(record.ReasonNeedsUserToken))
+		r.equalCalls(p.name, "create", "update", "delete")
+	})
 }
 
 // OSCAR refuses the user at the POST, and quotes what it was sent: no report and no

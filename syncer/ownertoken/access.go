@@ -47,6 +47,16 @@ func (t *Tokens) Access(d *record.Desired, now time.Time) (AccessToken, error) {
 	return t.fromHolder(d, err)
 }
 
+// Delivered tells that a token came with a request of the owner's. It ages from now on, also if nothing here needs it yet.
+func (t *Tokens) Delivered(view *store.MirrorView, federation string) {
+	if kv, ok := view.KV(record.TokensKey(t.session.ID, federation)); ok {
+		t.seen.Since(deliveredKey(federation), strconv.FormatInt(kv.ModRevision, 10), t.session.Now())
+	}
+	t.Arrived(view, federation)
+}
+
+func deliveredKey(federation string) string { return "delivered/" + federation }
+
 // delivered is the token that came with a request of the owner's.
 func (t *Tokens) delivered(d *record.Desired, now time.Time) (AccessToken, error) {
 	kv, ok := t.session.Mirror.Snapshot().KV(record.TokensKey(t.session.ID, d.Federation))
@@ -58,7 +68,7 @@ func (t *Tokens) delivered(d *record.Desired, now time.Time) (AccessToken, error
 		t.session.Log.Error("an access token cannot be read", "error", err)
 		return AccessToken{}, NeedsToken("the access token that was delivered cannot be read")
 	}
-	expires, heldAgainst := t.expiry("delivered/"+d.Federation, kv.ModRevision, rec.Expires.Time, rec.LifeS, now)
+	expires, heldAgainst := t.expiry(deliveredKey(d.Federation), kv.ModRevision, rec.Expires.Time, rec.LifeS, now)
 	if !now.Add(TokenSlack).Before(expires) {
 		return AccessToken{}, NeedsToken(fmt.Sprintf("the owner's access token expired at %s", rec.Expires.UTC().Format(time.RFC3339)))
 	}
