@@ -25,6 +25,9 @@ fi
 # With it every process rests a second before it ends; tests start hundreds.
 export GORACE="atexit_sleep_ms=0 ${GORACE:-}"
 
+# Rare garbage collection saves a quarter of what tests cost.
+export GOGC="${GOGC:-400}"
+
 # What tests run besides Go is built before the clock of the tests starts.
 for package in "$@"; do
   case $package in
@@ -97,8 +100,8 @@ mapfile -t folders < <(go list -f '{{$dir := .Dir}}{{range .TestGoFiles}}{{$dir}
   xargs -r grep -lE "^func (${names:2:-2})\(" | xargs -r dirname | sort -u)
 without=
 if [ ${#folders[@]} -gt 0 ]; then
-  # Rare garbage collection saves a quarter of what a history costs, and one thread a fifth.
-  GOMAXPROCS=1 GOGC=400 JOBS=5000 run build/test-plain.json -run "$names" "${folders[@]}" &
+  # One thread saves a fifth of what a history costs.
+  GOMAXPROCS=1 JOBS=5000 run build/test-plain.json -run "$names" "${folders[@]}" &
   without=$!
 fi
 # Nothing is left of the whole folders: their programs, the largest, are not linked with it.
