@@ -1,7 +1,6 @@
 package syncer_test
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -10,24 +9,12 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
-	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
-// secretsOf is the Kubernetes below a simulated OSCAR, as far as its Secrets go.
-type secretsOf struct {
-	kube.Absent
-	sim *oscarsim.Sim
-}
-
-func (k secretsOf) SecretLeft(_ context.Context, owner, service string) (bool, error) {
-	_, left := k.sim.State().Secrets[kube.Namespace(kube.ServicesNamespace, owner)+"/"+service]
-	return left, nil
-}
-
 func withSecrets(r *rig) func(*syncer.Config) {
-	return func(c *syncer.Config) { c.Kube = secretsOf{sim: r.sim} }
+	return func(c *syncer.Config) { c.Kube = world.Secrets{Of: func() *oscarsim.Sim { return r.sim }} }
 }
 
 func (r *rig) secretIs(p *replica) {

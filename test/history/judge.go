@@ -64,7 +64,7 @@ func (p *player) judge() {
 	last := p.current().Caller(askers, func() *client.Client { return p.planes[0].client })
 	last.ReadAndDelete(p.t.Context(), 2)
 	p.removeAll()
-	if p.settled("after all was deleted", p.administer, p.unsettled, p.left) {
+	if p.settled("after all was deleted", p.administer, p.unsettled, p.left, p.secretsLeft) {
 		p.empty()
 		p.intact()
 	}

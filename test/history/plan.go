@@ -48,6 +48,8 @@ type Shape struct {
 	Forgets bool `json:"forgets,omitempty"`
 	// Month says that weeks pass between two steps: more than control planes keep most things.
 	Month bool `json:"month,omitempty"`
+	// Kubernetes says that syncers see the Secrets of their clusters.
+	Kubernetes bool `json:"kubernetes,omitempty"`
 }
 
 // Step is one thing that happens: what a client asks for, or a fault.
@@ -184,6 +186,7 @@ const (
 	streamCrowd   = 108
 	streamForget  = 109
 	streamMonth   = 110
+	streamSecrets = 111
 )
 
 // Draw makes the plan of a seed.
@@ -228,6 +231,7 @@ func Draw(seed uint64) Plan {
 	d.drawRunState(rand.New(rand.NewPCG(seed, streamRun)))
 	d.drawBatch(rand.New(rand.NewPCG(seed, streamBatch)))
 	d.drawCrowd(rand.New(rand.NewPCG(seed, streamCrowd)))
+	d.drawSecrets(rand.New(rand.NewPCG(seed, streamSecrets)))
 	p.Shape.Forgets = rand.New(rand.NewPCG(seed, streamForget)).IntN(2) == 0
 	if rng.IntN(5) == 0 {
 		d.pause(rng, time.Hour, 10*time.Hour)

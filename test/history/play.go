@@ -164,6 +164,7 @@ func newPlayer(t *testing.T, plan Plan) *player {
 			c.Now = p.clocks["syncer-"+c.ClusterID].Now
 			p.accept(c)
 			p.exchanges(c)
+			p.seesSecrets(c)
 		},
 	}
 	p.knowIssuer(&options)

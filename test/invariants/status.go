@@ -149,6 +149,9 @@ func (c *checker) reportSpeaks(ch *change, o *record.Observed) {
 	case o.ObservedGeneration < l.observed:
 		c.violatef(RuleStatus, ch.key, "it speaks of generation %d of uid %s, and spoke of %d before", o.ObservedGeneration, o.UID, l.observed)
 	}
+	if d != nil && d.UID == o.UID && onlyNotes(as[record.Observed](ch.old), o) {
+		return // it says nothing new about what is desired
+	}
 	if d == nil || d.UID != o.UID || o.DesiredRevision != e.revision() {
 		c.violatef(RuleStatus, ch.key, "it answers revision %d of uid %s; what is desired has uid %s and revision %d", o.DesiredRevision, o.UID, uidOf(d), e.revision())
 		return
@@ -159,6 +162,16 @@ func (c *checker) reportSpeaks(ch *change, o *record.Observed) {
 	if o.Phase == record.PhaseReady && o.ObservedGeneration != d.Generation {
 		c.violatef(RuleStatus, ch.key, "it is ready at generation %d, desired is %d", o.ObservedGeneration, d.Generation)
 	}
+}
+
+// onlyNotes says that a report is that of before, but for what its syncer notes for itself.
+func onlyNotes(old, now *record.Observed) bool {
+	if old == nil || old.Bare == now.Bare {
+		return false
+	}
+	before := *old
+	before.Bare = now.Bare
+	return reflect.DeepEqual(&before, now)
 }
 
 func uidOf(d *record.Desired) string {

@@ -1,0 +1,52 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/test/world"
+)
+
+// drawSecrets lets the syncers of half of the plans see Secrets, and OSCARs die where they leave one without its service.
+func (d *drawer) drawSecrets(rng *rand.Rand) {
+	if rng.IntN(2) > 0 {
+		return
+	}
+	d.plan.Shape.Kubernetes = true
+	for range rng.IntN(4) {
+		f := Fault{
+			Kind: faultOSCAR, On: hostOSCAR(rng.IntN(d.plan.Shape.Clusters)), Op: pick(rng, oscarsim.OpCreate, oscarsim.OpCreate, oscarsim.OpDelete),
+			What: oscarsim.FaultCrashSecret, Count: 1 + rng.IntN(2), For: time.Second + time.Duration(rng.ExpFloat64()*float64(time.Minute)),
+		}
+		d.plan.Steps = append(d.plan.Steps, Step{At: time.Duration(rng.Int64N(int64(d.length))), Fault: &f})
+	}
+}
+
+// seesSecrets lets a syncer see the Secrets of its cluster.
+func (p *player) seesSecrets(c *syncer.Config) {
+	if p.plan.Shape.Kubernetes {
+		c.Kube = world.Secrets{Of: func() *oscarsim.Sim { return p.w.Cluster(c.ClusterID).Sim }}
+	}
+}
+
+// secretsLeft says which Secrets of ours there are yet, where syncers see them.
+func (p *player) secretsLeft(context.Context) (open []string) {
+	if !p.plan.Shape.Kubernetes {
+		return nil
+	}
+	for i := range p.plan.Shape.All() {
+		all := p.w.Cluster(clusterID(i)).Sim.State().Secrets
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			if all[name]["KEY"] == secret {
+				open = append(open, fmt.Sprintf("the Secret %s of %s is left", name, clusterID(i)))
+			}
+		}
+	}
+	return open
+}
