@@ -56,6 +56,7 @@ func (p *player) judge() {
 	if !p.settled("after the faults", p.spacious, p.administer, p.resumeAll, p.settleJobs, p.unsettled, p.different, p.altered) {
 		return
 	}
+	p.secrets()
 	p.jobs()
 	p.try()
 	p.unread()
@@ -75,6 +76,28 @@ func (p *player) judge() {
 		p.t.Errorf("an answer that may not be given: %s", s)
 	}
 	p.conclude(p.t.Context(), p.w.Store)
+}
+
+// secrets demands that no service that is desired has lost the value of its secret.
+func (p *player) secrets() {
+	p.t.Helper()
+	items, _, err := p.w.Store.List(p.t.Context(), record.ClusterTreePrefix)
+	if err != nil {
+		p.t.Error(err)
+	}
+	for _, kv := range items {
+		ref := record.ParseKey(kv.Key)
+		if ref.Kind != record.KindDesiredService {
+			continue
+		}
+		if d, err := store.Decode[record.Desired](kv); err != nil || d.Intent != record.IntentApply {
+			continue
+		}
+		view, _ := p.w.Cluster(ref.Cluster).Sim.Service(ref.Name)
+		if value, has := view.Secrets["KEY"]; has && value != secret {
+			p.t.Errorf("%s/%s has the secret %q", ref.Cluster, ref.Name, value)
+		}
+	}
 }
 
 // settled waits until nothing is open, within the bound.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
@@ -207,7 +208,29 @@ func (p *player) resolve(ctx context.Context, api *client.Client) (open []string
 	if len(open) > 0 {
 		return open
 	}
-	return p.deleteAsTold(ctx, api)
+	return append(p.deleteAsTold(ctx, api), p.giveSecrets(ctx, api)...)
+}
+
+// giveSecrets changes the federations that wait for secrets which a restore has lost, as their owners do.
+func (p *player) giveSecrets(ctx context.Context, api *client.Client) (open []string) {
+	list, err := api.Federations(ctx)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, f := range list {
+		if !slices.ContainsFunc(f.Replicas, func(r v1.Replica) bool { return r.Status != nil && r.Status.Reason == string(record.ReasonSecretsLost) }) {
+			continue
+		}
+		s, err := api.Service(ctx, f.Coordinator.ServiceName, f.Coordinator.ClusterID)
+		if err == nil {
+			for key := range s.Environment.Secrets {
+				s.Environment.Secrets[key] = secret
+			}
+			_, err = api.ChangeService(ctx, s, client.ChangeOptions{Async: true})
+		}
+		open = append(open, fmt.Sprintf("%s waits for its secrets, which are given: %v", f.GroupID, err))
+	}
+	return open
 }
 
 // deleteAsTold deletes, on its cluster, what a status asks a person to delete there. What is held and no difference
