@@ -340,3 +340,31 @@ func TestRollbackMakesAnOlderDefinitionTheNextGeneration(t *testing.T) {
 		}
 	})
 }
+
+// TestARollbackDoesNotEmptyASecret: the value of one that was left out since is not kept.
+func TestARollbackDoesNotEmptyASecret(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.mustCreate()
+		secrets := func(values map[string]string) error {
+			s := send(t, body).Service
+			s.Environment.Secrets = values
+			_, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: time.Minute})
+			return err
+		}
+		back := func() error {
+			_, err := w.Federations.Rollback(t.Context(), admin, "grayifyr0", "", 2, federations.ChangeRequest{Wait: time.Minute})
+			return err
+		}
+		if err := errors.Join(secrets(map[string]string{"STAYS": "a", "GOES": "b"}), secrets(map[string]string{"STAYS": "c"})); err != nil {
+			t.Fatal(err)
+		}
+		err := back()
+		if e, ok := errors.AsType[*fault.Error](err); !ok || e.Code != fault.CodeInvalid || len(e.Violations) != 1 || e.Violations[0].Path != "environment.secrets.GOES" {
+			t.Errorf("%v", err)
+		}
+		if err := errors.Join(secrets(map[string]string{"STAYS": "c", "GOES": "d"}), back()); err != nil {
+			t.Error("with the secrets of today:", err)
+		}
+	})
+}

@@ -77,6 +77,10 @@ func (c *Controller) DraftChange(ctx context.Context, ch Change, p view.MemberRe
 			return d, err
 		}
 	}
+	if forgotten := unknownSecrets(s, old); ch.back != 0 && len(forgotten) > 0 {
+		return d, valuesMissing(fmt.Sprintf("generation %d has secrets that were left out since", ch.back), forgotten,
+			"its value is not kept: apply the definition with it, or without the secret")
+	}
 	var stands *oscar.Service
 	switch {
 	case ch.Resolve != nil && ch.Resolve.Shown:
@@ -96,7 +100,7 @@ func (c *Controller) DraftChange(ctx context.Context, ch Change, p view.MemberRe
 	d.Next.By = ch.Caller.Subject
 	switch {
 	case ch.Resolve != nil:
-		d.Next.SecretsLost = d.Next.SecretsLost || loses(old, s)
+		d.Next.SecretsLost = d.Next.SecretsLost || len(unknownSecrets(s, old)) > 0
 	case !ch.removal.only:
 		d.Next.SecretsLost = false
 	}
@@ -155,30 +159,34 @@ func sameDefinition(a, b *oscar.Service, f *record.Federation) bool {
 	return oscar.SameDefaultMinIOKeys(a, b) && oscar.Equal(topology.Complete(a, home, f.GroupID), topology.Complete(b, home, f.GroupID))
 }
 
-// loses says whether a definition that a cluster has shown has a secret whose value the present one does not know.
-func loses(old, shown *oscar.Service) bool {
-	for key, value := range shown.Environment.Secrets {
-		if _, known := old.Environment.Secrets[key]; !known && value == "" {
-			return true
+// unknownSecrets are the secrets of the environment that a definition has without a value, and the present one not at all: an
+// older generation is kept without values, and no cluster shows them.
+func unknownSecrets(s, old *oscar.Service) (keys []string) {
+	for _, key := range slices.Sorted(maps.Keys(s.Environment.Secrets)) {
+		if _, known := old.Environment.Secrets[key]; !known && s.Environment.Secrets[key] == "" {
+			keys = append(keys, key)
 		}
 	}
-	return false
+	return keys
 }
 
 // lostSecrets refuses a definition with secrets that a restore has lost: they would be emptied on the clusters, which
 // still have the values.
 func lostSecrets(s *oscar.Service) error {
-	var all []oscar.Violation
-	for _, key := range slices.Sorted(maps.Keys(s.Environment.Secrets)) {
-		if s.Environment.Secrets[key] == "" {
-			all = append(all, oscar.Violation{Path: "environment.secrets." + key, Rule: oscar.RuleRequired,
-				Message: "its value was lost when the store was restored, and this change would empty it on the clusters: give it again, or leave the secret out"})
-		}
-	}
-	if len(all) == 0 {
+	lost := slices.DeleteFunc(slices.Sorted(maps.Keys(s.Environment.Secrets)), func(key string) bool { return s.Environment.Secrets[key] != "" })
+	if len(lost) == 0 {
 		return nil
 	}
-	return &fault.Error{Code: fault.CodeInvalid, Message: "secrets were lost when the store was restored", Violations: all}
+	return valuesMissing("secrets were lost when the store was restored", lost,
+		"its value was lost when the store was restored, and this change would empty it on the clusters: give it again, or leave the secret out")
+}
+
+func valuesMissing(what string, keys []string, why string) error {
+	e := &fault.Error{Code: fault.CodeInvalid, Message: what}
+	for _, key := range keys {
+		e.Violations = append(e.Violations, oscar.Violation{Path: "environment.secrets." + key, Rule: oscar.RuleRequired, Message: why})
+	}
+	return e
 }
 
 // nextGeneration is the next record of the federation. Members that stay keep their uid.
