@@ -75,7 +75,7 @@ func (c *Controller) Submit(ctx context.Context, caller identity.Caller, req Req
 		return nil, fault.Crossing(err)
 	}
 	var shown *Job
-	c.state.Read(func(v *view.View) { shown = jobView(v, id) })
+	c.state.Read(func(v *view.View) { shown = viewOf(v, id) })
 	if shown == nil { // it has ended and was swept already
 		return nil, fault.NotFound(fmt.Sprintf("job %s is not known any more", id))
 	}

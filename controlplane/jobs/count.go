@@ -35,7 +35,7 @@ func count(v *view.View, caller identity.Caller, q Query) map[State]int {
 		if q.timed() && !q.acceptedIn(v.Jobs.ByID.Head(id).AcceptedAt) {
 			continue
 		}
-		if view := jobFor(v, caller, q, id); view != nil {
+		if view := visible(v, caller, q, id); view != nil {
 			out[view.State]++
 		}
 	}
@@ -55,14 +55,14 @@ func countQueued(v *view.View, caller identity.Caller, q Query) (n int) {
 			for _, jobs := range queue.All() {
 				if q.ClusterID != "" { // they may have been at different ones
 					for id := range jobs.IDs() {
-						if jobFor(v, caller, q, id) != nil {
+						if visible(v, caller, q, id) != nil {
 							n++
 						}
 					}
 					continue
 				}
 				switch {
-				case jobFor(v, caller, ofAnyTime, jobs.First().ID()) == nil:
+				case visible(v, caller, ofAnyTime, jobs.First().ID()) == nil:
 				case !q.timed():
 					n += jobs.Len()
 				default:

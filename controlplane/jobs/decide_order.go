@@ -7,8 +7,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// cancelJob is pure: the step that ends a job by the order of a person.
-func cancelJob(s situation, by string) (decision, error) {
+// cancel is pure: the step that ends a job by the order of a person.
+func cancel(s situation, by string) (decision, error) {
 	j := s.job
 	switch {
 	case j.State == record.JobCancelled:
@@ -34,9 +34,9 @@ func cancelJob(s situation, by string) (decision, error) {
 	return decision{name: "order_cancel", next: next, cancel: true}, nil
 }
 
-// replayJob is pure: a job that is parked or has failed is queued again, and one that is held
+// replay is pure: a job that is parked or has failed is queued again, and one that is held
 // since a restore is released.
-func replayJob(s situation) (decision, error) {
+func replay(s situation) (decision, error) {
 	j := s.job
 	released := j.State == record.JobQueued && j.Epoch != s.epoch
 	failed := j.State == record.JobFailed
@@ -61,9 +61,9 @@ func replayJob(s situation) (decision, error) {
 	return decision{name: "replay", next: next}, nil
 }
 
-// resolveJob is pure: a person says what became of an attempt that is uncertain, or
+// resolve is pure: a person says what became of an attempt that is uncertain, or
 // whose cluster is away.
-func resolveJob(s situation, as record.JobState) (decision, error) {
+func resolve(s situation, as record.JobState) (decision, error) {
 	j := s.job
 	if j.State.Ended() {
 		return decision{}, hasEnded(j)

@@ -161,15 +161,15 @@ func TestWhatMayRunIsNeverTakenBack(t *testing.T) {
 func TestOrdersOfPeople(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawJobSituation(t)
-		d, err := cancelJob(s, "me")
+		d, err := cancel(s, "me")
 		running := s.report != nil && s.report.State.Bound() || s.job.Posted || s.job.State == record.JobRunning
 		if err == nil && d.name == "cancel" && running && s.job.State == record.JobAssigned {
 			t.Fatalf("cancelled at once: %+v", s.report)
 		}
-		if d, err := replayJob(s); err == nil && d.name != "" && s.job.State != record.JobParked && s.job.State != record.JobQueued {
+		if d, err := replay(s); err == nil && d.name != "" && s.job.State != record.JobParked && s.job.State != record.JobQueued {
 			t.Fatalf("replayed: %s", s.job.State)
 		}
-		if d, err := resolveJob(s, record.JobVanished); err == nil && d.name != "" {
+		if d, err := resolve(s, record.JobVanished); err == nil && d.name != "" {
 			posted := s.report != nil && s.report.State.Posted()
 			if !posted && !s.job.Posted && s.job.State != record.JobRunning || (!posted || s.report.State != record.JobUncertain) && s.session != 0 {
 				t.Fatalf("resolved: %+v", s.report)
@@ -197,7 +197,7 @@ func TestAJobOfAClusterThatIsAwayCanBeGivenUp(t *testing.T) {
 		"unclaimed":                            {standingJob(away), false},
 		"claimed":                              {standingJob(says(record.JobClaimed, 7), away), false},
 	} {
-		if d, err := resolveJob(c.s, record.JobVanished); (err == nil && d.next.State == record.JobVanished) != c.vanishes {
+		if d, err := resolve(c.s, record.JobVanished); (err == nil && d.next.State == record.JobVanished) != c.vanishes {
 			t.Errorf("%s: %+v, %v", name, d, err)
 		}
 	}
@@ -380,12 +380,12 @@ func TestPromisesAddUp(t *testing.T) {
 // A caller reads of a job under way that it is submitted or runs; in its record it is assigned.
 func TestTheRefusalOfAReplayNamesNoStateThatNobodyIsShown(t *testing.T) {
 	s := situation{job: record.Job{Job: "j", State: record.JobAssigned, Epoch: "e"}, epoch: "e"}
-	_, err := replayJob(s)
+	_, err := replay(s)
 	if err == nil || !strings.Contains(err.Error(), "job j has not ended") {
 		t.Errorf("a job under way is refused with %v", err)
 	}
 	s.job.State = record.JobSucceeded
-	if _, err := replayJob(s); err == nil || !strings.Contains(err.Error(), "job j is succeeded; only one") {
+	if _, err := replay(s); err == nil || !strings.Contains(err.Error(), "job j is succeeded; only one") {
 		t.Errorf("a job that has succeeded is refused with %v", err)
 	}
 }

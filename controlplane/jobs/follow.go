@@ -68,7 +68,7 @@ func (f *Follower) Step(ctx context.Context, after int64, fn func(revision int64
 		f.c.state.Read(func(v *view.View) {
 			revision = v.Revision
 			for _, id := range some {
-				if j := jobFor(v, f.caller, f.q, id); j != nil {
+				if j := visible(v, f.caller, f.q, id); j != nil {
 					shown = append(shown, j)
 				}
 			}
@@ -125,5 +125,5 @@ func (f *Follower) ids(after int64) (ids []string, err error) {
 
 // changedAfter says whether a job, or the report of its attempt, was written after a revision.
 func changedAfter(v *view.View, id string, revision int64) bool {
-	return v.Jobs.ByID.Head(id).Revision > revision || jobView(v, id).StreamRevision > revision
+	return v.Jobs.ByID.Head(id).Revision > revision || viewOf(v, id).StreamRevision > revision
 }

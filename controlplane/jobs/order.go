@@ -25,7 +25,7 @@ type Order struct {
 // succeeded meanwhile. Cancelling a cancelled job is no error.
 func (c *Controller) Cancel(ctx context.Context, caller identity.Caller, o Order) (*Job, error) {
 	return c.order(ctx, caller, o, record.ActionCancelJob, func(_ *view.View, s situation) (decision, error) {
-		return cancelJob(s, caller.Subject)
+		return cancel(s, caller.Subject)
 	})
 }
 
@@ -35,7 +35,7 @@ func (c *Controller) Cancel(ctx context.Context, caller identity.Caller, o Order
 // who may use the service now, and counts in the limits of jobs in flight.
 func (c *Controller) Replay(ctx context.Context, caller identity.Caller, o Order) (*Job, error) {
 	return c.order(ctx, caller, o, record.ActionReplayJob, func(v *view.View, s situation) (decision, error) {
-		d, err := replayJob(s)
+		d, err := replay(s)
 		if err == nil {
 			err = c.mayRun(v, caller, &s.job)
 		}
@@ -62,7 +62,7 @@ func (c *Controller) Resolve(ctx context.Context, caller identity.Caller, o Orde
 	if as != record.JobSubmitted && as != record.JobVanished {
 		return nil, &fault.Error{Code: fault.CodeInvalid, Message: fmt.Sprintf("a job is resolved as %s or as %s", record.JobSubmitted, record.JobVanished)}
 	}
-	return c.order(ctx, caller, o, record.ActionResolveJob, func(_ *view.View, s situation) (decision, error) { return resolveJob(s, as) })
+	return c.order(ctx, caller, o, record.ActionResolveJob, func(_ *view.View, s situation) (decision, error) { return resolve(s, as) })
 }
 
 // orderDecider decides what an order does to a job.
@@ -96,7 +96,7 @@ func (c *Controller) order(ctx context.Context, caller identity.Caller, o Order,
 			return nil, fault.Crossing(err)
 		case len(done) == 1:
 			var shown *Job
-			c.state.Read(func(v *view.View) { shown = jobView(v, o.Job) })
+			c.state.Read(func(v *view.View) { shown = viewOf(v, o.Job) })
 			if shown == nil {
 				return nil, fault.NotFound(fmt.Sprintf("there is no job %q", o.Job))
 			}

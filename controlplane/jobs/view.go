@@ -78,7 +78,7 @@ func page(v *view.View, caller identity.Caller, q Query) (jobs []Job, more bool)
 		if !q.may(head) || !mayReadJob(v, caller, head) {
 			continue
 		}
-		view := jobView(v, id)
+		view := viewOf(v, id)
 		if !q.matches(view) {
 			continue
 		}
@@ -102,7 +102,7 @@ func (c *Controller) Get(ctx context.Context, caller identity.Caller, id string)
 func (c *Controller) Lookup(caller identity.Caller, id string) (shown *Job, err error) {
 	c.state.Read(func(v *view.View) {
 		if v.Jobs.ByID.Has(id) && mayReadJob(v, caller, v.Jobs.ByID.Head(id)) {
-			shown = jobView(v, id)
+			shown = viewOf(v, id)
 		}
 	})
 	if shown == nil {
@@ -121,8 +121,8 @@ func mayReadJob(v *view.View, caller identity.Caller, j view.JobHead) bool {
 	return f != nil && caller.MayRead(f.Owner, f.Visibility, f.AllowedUsers)
 }
 
-// jobView is nil when there is no such job.
-func jobView(v *view.View, id string) *Job {
+// viewOf is nil when there is no such job.
+func viewOf(v *view.View, id string) *Job {
 	value, ok := v.Jobs.ByID.Lookup(id)
 	if !ok {
 		return nil

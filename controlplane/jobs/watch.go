@@ -71,7 +71,7 @@ func (c *Controller) WatchAll(ctx context.Context, caller identity.Caller, q Que
 			if h := v.Jobs.ByID.Head(id); h.State == record.JobQueued && since > 0 && h.Revision <= since {
 				continue
 			}
-			view := jobFor(v, caller, q, id)
+			view := visible(v, caller, q, id)
 			if view != nil && (since == 0 && !view.State.Ended() || since > 0 && view.StreamRevision > since) {
 				views = append(views, view)
 			}
@@ -98,7 +98,7 @@ func (c *Controller) WatchAll(ctx context.Context, caller identity.Caller, q Que
 		views = nil
 		c.state.Read(func(v *view.View) {
 			for id := range c.state.Watchers.Take(w) {
-				if view := jobFor(v, caller, q, id); view != nil {
+				if view := visible(v, caller, q, id); view != nil {
 					views = append(views, view)
 				}
 			}
@@ -106,12 +106,12 @@ func (c *Controller) WatchAll(ctx context.Context, caller identity.Caller, q Que
 	}
 }
 
-// jobFor is a job that matches and that the caller may see; nil otherwise.
-func jobFor(v *view.View, caller identity.Caller, q Query, id string) *Job {
+// visible is a job that matches and that the caller may see; nil otherwise.
+func visible(v *view.View, caller identity.Caller, q Query, id string) *Job {
 	if !v.Jobs.ByID.Has(id) || !mayReadJob(v, caller, v.Jobs.ByID.Head(id)) {
 		return nil
 	}
-	if view := jobView(v, id); q.matches(view) {
+	if view := viewOf(v, id); q.matches(view) {
 		return view
 	}
 	return nil
