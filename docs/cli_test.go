@@ -4,8 +4,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-
-	"github.com/oscarfed/oscarfed/internal/cli"
 )
 
 // TestThePageOfTheCommandsIsThatOfTheCode: cli.md has the commands with the texts of the code.
@@ -17,9 +15,7 @@ func TestThePageOfTheCommandsIsThatOfTheCode(t *testing.T) {
 		"`oscarfed completion bash|zsh|fish` the completion of a shell. Settings, contexts and exit statuses:\n" +
 		"[configuration.md](configuration.md#oscarfed). `dev`, `backup`, `restore` and those of `etcd` say theirs with\n" +
 		"`--help`.\n")
-	if err := cli.Markdown(&out); err != nil {
-		t.Fatal(err)
-	}
+	out.WriteString(manual())
 	if *update {
 		if err := os.WriteFile("cli.md", []byte(out.String()), 0o600); err != nil {
 			t.Fatal(err)

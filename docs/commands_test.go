@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/oscarfed/oscarfed/internal/boot"
-	"github.com/oscarfed/oscarfed/internal/cli"
 )
 
 // programs are the commands of all programs, by their whole names, with their flags. A name that only has others below it
@@ -41,11 +40,7 @@ func (p programs) add(name, help string, also map[string]bool) {
 func allPrograms(t *testing.T) programs {
 	t.Helper()
 	p := programs{}
-	var page strings.Builder
-	if err := cli.Markdown(&page); err != nil {
-		t.Fatal(err)
-	}
-	commands, global, ok := strings.Cut(page.String(), "\n## Flags of all commands\n")
+	commands, global, ok := strings.Cut(manual(), "\n## Flags of all commands\n")
 	if !ok {
 		t.Fatal("no flags of all commands")
 	}

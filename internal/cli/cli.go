@@ -28,7 +28,7 @@ type Command struct {
 // status to end with. It returns when ctx ends; what was asked of the API goes on.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, more ...Command) int {
 	a := &command.App{Stdin: stdin, Stdout: stdout, Stderr: stderr, Form: output.FormTable, Now: time.Now}
-	root := newRoot(a, more)
+	root := NewRoot(a, more)
 	root.SetArgs(args)
 	called, err := root.ExecuteContextC(ctx)
 	switch {

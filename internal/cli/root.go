@@ -15,8 +15,8 @@ import (
 	"github.com/oscarfed/oscarfed/internal/version"
 )
 
-// newRoot makes the command oscarfed with all that is below it.
-func newRoot(a *command.App, more []Command) *cobra.Command {
+// NewRoot makes the command oscarfed with all that is below it.
+func NewRoot(a *command.App, more []Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "oscarfed",
 		Short:         "Federations of OSCAR clusters",
