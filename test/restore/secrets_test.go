@@ -110,6 +110,40 @@ func TestALostFederationOfTwoGenerationsIsTakenBackWithItsSecrets(t *testing.T) 
 	}
 }
 
+// TestALostFederationWithoutSecretsIsMadeWhole: what lags gets what the coordinator has, and nothing else is written.
+func TestALostFederationWithoutSecretsIsMadeWhole(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		s := tell(t)
+		open := func(memory string) *oscar.Service {
+			d := definition(t, "open", memory)
+			d.Environment.Secrets = nil
+			return d
+		}
+		if _, err := s.Client.CreateService(t.Context(), open("0.5Gi"), client.CreateOptions{Wait: await.Limit}); err != nil {
+			t.Fatal(err)
+		}
+		s.Cluster(c).Stop()
+		if _, err := s.Client.ChangeService(t.Context(), open("1Gi"), client.ChangeOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		s.Eventually("it is changed where it can be", func() bool { return s.memory(a, "open0") == "1Gi" && s.memory(b, "open1") == "1Gi" })
+		s.RestoreEtcd(s.backup, true)
+		s.Cluster(c).Start()
+		s.Eventually("every cluster has compared", func() bool { return s.compared(all...) })
+		s.count()
+		s.resolve(a, "open0", v1.KeepCluster)
+		s.settledOf("open")
+		if got := s.memory(c, "open2"); got != "1Gi" {
+			t.Errorf("what lagged has %s", got)
+		}
+		for _, id := range []string{a, b} {
+			if log := s.Cluster(id).Sim.Log(); len(log) != s.before[id] {
+				t.Errorf("%s was asked to change something: %+v", id, log[s.before[id]:])
+			}
+		}
+	})
+}
+
 // TestWhatBecomesOfAServiceIsNotRepairedWithoutItsSecrets: a repair sends all of them.
 func TestWhatBecomesOfAServiceIsNotRepairedWithoutItsSecrets(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
