@@ -358,6 +358,16 @@ func (j *job) become(status string) error {
 	return nil
 }
 
+// HoldJobs has the Jobs of an event that are made from now on wait (Pending) until their state is changed.
+func (s *Sim) HoldJobs(event string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kube.load.held == nil {
+		s.kube.load.held = map[string]bool{}
+	}
+	s.kube.load.held[event] = true
+}
+
 // SetNodes replaces the nodes of the cluster.
 func (s *Sim) SetNodes(nodes ...Node) {
 	s.mu.Lock()

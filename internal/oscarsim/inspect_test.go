@@ -296,7 +296,7 @@ func TestStatusAddsTheNodesUp(t *testing.T) {
 }
 
 // What runs takes room from its node, and no Job gets a node that is the front of
-// another machine.
+// another machine, or while its event is held.
 func TestStatusCountsWhatRuns(t *testing.T) {
 	sim, url := serve(t, oscarsim.Config{
 		Workload: &oscarsim.Workload{Min: time.Hour, Max: time.Hour},
@@ -304,8 +304,9 @@ func TestStatusCountsWhatRuns(t *testing.T) {
 	})
 	want(t, ask(t, url, "POST", "/system/services", strings.Replace(bare("one"), `"image"`, `"cpu":"0.4","memory":"100Mi","image"`, 1)), 201, "")
 	service, _ := sim.Service("one")
-	for range 3 {
-		req, _ := http.NewRequestWithContext(t.Context(), "POST", url+"/job/one", strings.NewReader("event"))
+	sim.HoldJobs("held")
+	for _, event := range []string{"held", "event", "event", "event"} {
+		req, _ := http.NewRequestWithContext(t.Context(), "POST", url+"/job/one", strings.NewReader(event))
 		req.Header.Set("Authorization", "Bearer "+service.Token)
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
@@ -317,7 +318,7 @@ func TestStatusCountsWhatRuns(t *testing.T) {
 	if !strings.Contains(got, `"name":"own","cpu":{"capacity_cores":1000,"request_cores":900}`) || !strings.Contains(got, `"name":"front","cpu":{"capacity_cores":9000}`) {
 		t.Errorf("%s", got)
 	}
-	if !strings.Contains(got, `"Pending":1`) || !strings.Contains(got, `"Running":2`) {
+	if !strings.Contains(got, `"Pending":2`) || !strings.Contains(got, `"Running":2`) {
 		t.Errorf("%s", got)
 	}
 }

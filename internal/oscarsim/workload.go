@@ -31,7 +31,8 @@ type Workload struct {
 type workload struct {
 	cfg     *Workload
 	nodes   []Node
-	waiting []*job // for a node, oldest first
+	held    map[string]bool // events whose Jobs do not run by themselves
+	waiting []*job          // for a node, oldest first
 	running finishing
 }
 
@@ -60,7 +61,7 @@ func (f *finishing) Pop() any {
 
 // add takes a new Job in.
 func (w *workload) add(j *job, svc *wire.Service) {
-	if w.cfg == nil || j.status != JobPending {
+	if w.cfg == nil || j.status != JobPending || w.held[j.event] {
 		return
 	}
 	j.cpu, j.memory = amount(svc.CPU, 1000), amount(svc.Memory, 1)

@@ -26,11 +26,23 @@ func (t *trial) standsAt() (id, name string, err error) {
 // keep waits until OSCAR has the Job of an event, and makes it run for ever. It looks so often that
 // the Job has not ended by itself.
 func keep(sim *oscarsim.Sim, service, event string) (name string, err error) {
-	err = awaitEach(shortestRun/4, "OSCAR has it", func() bool { name = jobOf(sim, service, event); return name != "" })
-	if err != nil {
+	if name, err = made(sim, service, event); err != nil {
 		return "", err
 	}
 	return name, sim.SetJobStatus(service, name, oscarsim.JobRunning)
+}
+
+// made waits until OSCAR has the Job of an event.
+func made(sim *oscarsim.Sim, service, event string) (name string, err error) {
+	err = awaitEach(shortestRun/4, "OSCAR has it", func() bool { name = jobOf(sim, service, event); return name != "" })
+	return name, err
+}
+
+// waits waits until the Job of an event is reported to wait at the OSCAR of the trial's cluster, which holds it from before
+// it is made.
+func (t *trial) waits(id, service, event string) (name string, err error) {
+	name, err = made(t.sim, service, event)
+	return name, errors.Join(err, t.whenTold(id, record.JobSubmitted))
 }
 
 func (t *trial) jobDeleted() error {

@@ -120,11 +120,13 @@ func (t *trial) deletedAway(id, name string, err error) error {
 
 // waitsAt submits a job, whose Job waits at the OSCAR of the trial's cluster.
 func (t *trial) waitsAt() (id, name string, err error) {
+	event := "the event of " + t.name
+	t.sim.HoldJobs(event)
 	if id, err = t.submit(); err != nil {
 		return "", "", err
 	}
-	name, err = keep(t.sim, jobService, "the event of "+t.name)
-	return id, name, errors.Join(err, t.sim.SetJobStatus(jobService, name, oscarsim.JobPending), t.whenTold(id, record.JobSubmitted))
+	name, err = t.waits(id, jobService, event)
+	return id, name, err
 }
 
 // readmittedCancelled cancels the job before the syncer is back. Its Job waits, or somebody has deleted it.
@@ -180,9 +182,10 @@ func (t *trial) waitsAtMember() (id, name string, back func(), err error) {
 	err = t.create(trialLate, nil)
 	back = t.only()
 	event := "the event of " + t.name
+	t.sim.HoldJobs(event)
 	id, sent := t.send(event)
-	name, kept := keep(t.sim, t.name, event)
-	return id, name, back, errors.Join(err, sent, kept, t.sim.SetJobStatus(t.name, name, oscarsim.JobPending), t.whenTold(id, record.JobSubmitted))
+	name, waits := t.waits(id, t.name, event)
+	return id, name, back, errors.Join(err, sent, waits)
 }
 
 // leave removes the member of the trial's cluster.
