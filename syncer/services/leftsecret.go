@@ -19,8 +19,9 @@ import (
 // PUT that follows it overwrites the Secret, and a DELETE takes it along.
 //
 // A Secret that stands alone is taken for ours when a write was at work that can have left it, and none stood before that
-// write. Such a write is noted in the report before it is sent (Observed.Bare), for a syncer that is started later. A
-// readmission, which deletes the report, keeps the note in the order (Told.Bare).
+// write. Nothing else tells: OSCAR gives it no label and no owner, and the syncer has no right to read it. Such a write is
+// noted in the report before it is sent (Observed.Bare), for a syncer that is started later. A readmission, which deletes
+// the report, keeps the note in the order (Told.Bare).
 
 // lookForSecret says whether a Secret that a write for this life can have left stands where the service is missing.
 func (s *Services) lookForSecret(ctx context.Context, v *observation) error {
