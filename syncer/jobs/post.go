@@ -176,11 +176,11 @@ func (j *Jobs) verify(ctx context.Context, a *attempt, uid string, revision int6
 		j.session.Lose(session.ErrLost)
 		return store.ErrSessionLost
 	}
-	c, err := j.session.Serves(read.KV(cluster))
+	standing, err := j.session.Standing(read.KV(cluster))
 	if err != nil {
 		return err
 	}
-	if now := j.session.Standing(c); now.Stopped || now.Restored {
+	if standing.Stopped || standing.Restored {
 		return errNotOurs
 	}
 	if kv, ok := read.KV(assignment); !ok || kv.ModRevision != revision {

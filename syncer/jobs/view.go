@@ -30,12 +30,12 @@ type replica struct {
 
 func (j *Jobs) view(view *store.MirrorView) (*clusterView, error) {
 	kv, ok := view.KV(record.DesiredClusterKey(j.session.ID))
-	c, err := j.session.Serves(kv, ok)
+	standing, err := j.session.Standing(kv, ok)
 	if err != nil {
 		return nil, err
 	}
 	return &clusterView{
-		Standing: j.session.Standing(c), now: j.session.Now(), revision: kv.ModRevision,
+		Standing: standing, now: j.session.Now(), revision: kv.ModRevision,
 		jobs: j, view: view, services: map[string]replica{},
 	}, nil
 }

@@ -101,11 +101,10 @@ func (o *Offers) examine(ctx context.Context, key kube.JobKey, id string) (*offe
 // fill enters what the records say.
 func (o *Offers) fill(v *offeredJob, kv func(string) (store.KV, bool)) error {
 	v.now = o.session.Now()
-	c, err := o.session.Serves(kv(record.DesiredClusterKey(o.session.ID)))
-	if err != nil {
+	var err error
+	if v.Standing, err = o.session.Standing(kv(record.DesiredClusterKey(o.session.ID))); err != nil {
 		return err
 	}
-	v.Standing = o.session.Standing(c)
 	if raw, ok := kv(record.OfferKey(o.session.ID, v.id)); ok {
 		if v.offer, err = store.Decode[record.Offer](raw); err != nil {
 			return err
@@ -138,7 +137,7 @@ func (o *Offers) fill(v *offeredJob, kv func(string) (store.KV, bool)) error {
 			v.threshold = time.Duration(s) * time.Second
 		}
 	}
-	if v.barred = o.barred(c, v); o.cfg.Keep {
+	if v.barred = o.barred(v); o.cfg.Keep {
 		// What is not promised yet is given back as well.
 		v.barred, v.refused = offersAreOff, offersAreOff
 	}
@@ -149,10 +148,10 @@ const offersAreOff = "its cluster does not offer Jobs to the federation any more
 
 // barred says why a Job is not to be offered on account of its service; empty when it
 // may be.
-func (o *Offers) barred(c *record.DesiredCluster, v *offeredJob) string {
+func (o *Offers) barred(v *offeredJob) string {
 	d, j := v.desired, v.job
 	switch {
-	case c.State != record.ClusterActive && c.State != record.ClusterCordoned:
+	case v.State != record.ClusterActive && v.State != record.ClusterCordoned:
 		return "the cluster leaves the federation"
 	case d == nil || d.Intent != record.IntentApply || d.UID != j.ServiceUID:
 		return "its service is not one of the federation"

@@ -38,14 +38,14 @@ func (e *CannotTellError) Error() string { return e.Message }
 // cluster cannot tell; one that may be told to others is a *CannotTellError.
 func (s *Services) Ask(ctx context.Context, q Question) (Opinion, error) {
 	view := s.session.Mirror.Snapshot()
-	c, err := s.session.Serves(view.KV(record.DesiredClusterKey(s.session.ID)))
+	standing, err := s.session.Standing(view.KV(record.DesiredClusterKey(s.session.ID)))
 	if err != nil {
 		return Opinion{}, err
 	}
-	switch now := s.session.Standing(c); {
-	case now.Stopped:
+	switch {
+	case standing.Stopped:
 		return Opinion{}, &CannotTellError{"the cluster is paused"}
-	case now.Restored:
+	case standing.Restored:
 		return Opinion{}, &CannotTellError{"etcd was restored from a backup, and the cluster waits for the control plane"}
 	}
 	v := &observation{name: q.Name, def: q.Definition, asOf: s.NewEnough(q.Name, s.session.Now(), listAge)}

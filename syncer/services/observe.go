@@ -105,12 +105,11 @@ func (s *Services) observe(ctx context.Context, name string) (*observation, erro
 func (s *Services) recall(name string) (*observation, error) {
 	view := s.session.Mirror.Snapshot()
 	v := &observation{name: name}
-	c, err := s.session.Serves(view.KV(record.DesiredClusterKey(s.session.ID)))
-	if err != nil {
+	v.now = s.session.Now()
+	var err error
+	if v.Standing, err = s.session.Standing(view.KV(record.DesiredClusterKey(s.session.ID))); err != nil {
 		return nil, err
 	}
-	v.now = s.session.Now()
-	v.Standing = s.session.Standing(c)
 	kv, ok := view.KV(record.DesiredServiceKey(s.session.ID, name))
 	if !ok {
 		return v, nil
@@ -238,11 +237,9 @@ func (s *Services) readRecords(ctx context.Context, v *observation) error {
 		return fmt.Errorf("service %q: %w: etcd was restored, and is not compared yet", v.name, session.ErrStale)
 	}
 	v.now, v.fresh = s.session.Now(), true
-	c, err := s.session.Serves(read.KV(clusterKey))
-	if err != nil {
+	if v.Standing, err = s.session.Standing(read.KV(clusterKey)); err != nil {
 		return err
 	}
-	v.Standing = s.session.Standing(c)
 	kv, ok := read.KV(desiredKey)
 	if !ok {
 		return nil

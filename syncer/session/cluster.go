@@ -124,6 +124,8 @@ func DesiredIn(view *store.MirrorView, key string) *record.Desired {
 
 // Standing is what holds for the whole cluster.
 type Standing struct {
+	// State is that of the registration.
+	State record.ClusterState
 	// Stopped says that the cluster is paused or revoked: nothing is written to OSCAR.
 	Stopped bool
 	// Epoch is the present one as records name it, and Restored says that it is over:
@@ -132,9 +134,13 @@ type Standing struct {
 	Restored bool
 }
 
-// Standing is how the cluster stands by its registration.
-func (c *Cluster) Standing(reg *record.DesiredCluster) Standing {
-	return Standing{Stopped: stopped(reg), Epoch: reg.Word(), Restored: c.Restored(reg)}
+// Standing is how the cluster stands by desired/cluster, as it was read; an error if that is not of our registration.
+func (c *Cluster) Standing(kv store.KV, ok bool) (Standing, error) {
+	reg, err := c.Serves(kv, ok)
+	if err != nil {
+		return Standing{}, err
+	}
+	return Standing{State: reg.State, Stopped: stopped(reg), Epoch: reg.Word(), Restored: c.Restored(reg)}, nil
 }
 
 // stopped says whether nothing is written to OSCAR in the cluster's state. One that is
