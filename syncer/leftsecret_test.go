@@ -177,6 +177,21 @@ func TestASyncerThatIsStartedBesideALeftSecretKnowsIt(t *testing.T) {
 			r.nothingLeft(p)
 		})
 	})
+	t.Run("after a readmission", func(t *testing.T) {
+		await.InVirtualTime(t, func(t *testing.T) {
+			r, p, stop := begin(t)
+			r.fault(oscarsim.OpCreate, oscarsim.FaultCrashSecret, 1)
+			r.want(p, record.IntentApply)
+			r.eventually("the Secret is left", func() bool { _, secret := r.sim.Secret(p.name); return secret })
+			stop()
+			told := &record.Told{Bare: r.observed(p.name).Bare}
+			r.remove(record.ObservedServiceKey(clusterID, p.name))
+			r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause, d.Spec, d.Told = record.CauseRollback, "", told })
+			r.start(withSecrets(r))
+			r.await(p, record.PhaseDeleted)
+			r.nothingLeft(p)
+		})
+	})
 	t.Run("and leaves one of others", func(t *testing.T) {
 		await.InVirtualTime(t, func(t *testing.T) {
 			r, p, stop := begin(t)

@@ -142,6 +142,35 @@ func TestVolumeIsDeletedWhenOrdered(t *testing.T) {
 	}
 }
 
+// TestAVolumeIsDeletedAfterAReadmission: the report that told of it is gone, and the order keeps what it said.
+func TestAVolumeIsDeletedAfterAReadmission(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		t.Run(fmt.Sprintf("gone %t", gone), func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				r := newRig(t, oscarsim.Config{})
+				p := newReplica("grayify")
+				p.mounts(map[string]any{"size": "1Gi"})
+				stop := r.start()
+				r.makeReady(p)
+				stop()
+				told := &record.Told{Volume: r.observed(p.name).Volume}
+				r.remove(record.ObservedServiceKey(clusterID, p.name))
+				if gone {
+					r.ask(http.MethodDelete, "/system/services/"+p.name, "")
+				}
+				r.want(p, record.IntentDelete, func(d *record.Desired) { d.Data, d.Spec, d.Told = record.DataDelete, "", told })
+				r.start()
+				if got := volumeFateOf(r.await(p, record.PhaseDeleted)); got != "grayify deleted" {
+					t.Errorf("told: %s", got)
+				}
+				if _, stands := r.sim.Volume(oscar.OwnerAdmin, p.name); stands {
+					t.Error("the volume stands")
+				}
+			})
+		})
+	}
+}
+
 // TestVolumeOfAnotherServiceStays: by the time of the order somebody else uses it.
 func TestVolumeOfAnotherServiceStays(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {

@@ -1,25 +1,27 @@
 package clusters
 
 import (
+	"cmp"
 	"context"
 	"reflect"
 	"slices"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
 // A readmission deletes the reports of a cluster. Its syncer looks at its OSCAR again and reports anew, but some things that it
-// has reported cannot be seen any more: which buckets a service has made that is gone, that a service stood which is gone,
-// whose a Secret is that stands alone, and that a refresh token was revoked. The orders keep these.
+// has reported cannot be seen any more: which buckets and volume go with a service, that a service stood which is gone, that a
+// Secret without a service is ours, and that a refresh token was revoked. The orders keep these.
 
-// toldAtOnce is how many orders one transaction changes: each with its federation. maxBare bounds what each keeps of a
-// bare service, in bytes; a syncer writes some kilobytes.
 const (
-	toldAtOnce = 10
-	maxBare    = 32 << 10
+	// toldAtOnce is how many orders one transaction changes at most: each with its federation.
+	toldAtOnce = 20
+	// maxTold bounds what an order keeps, in bytes: a hostile syncer could report what no order has room for.
+	maxTold = 32 << 10
 )
 
 // toldReport is an order that is to keep what is reported about it.
@@ -33,39 +35,44 @@ type toldReport struct {
 // keepTold writes into orders what the reports of a revoked cluster say and its OSCAR cannot show.
 func (c *Controller) keepTold(ctx context.Context, cluster string) error {
 	for some := range slices.Chunk(c.forgottenReports(cluster), toldAtOnce) {
-		var keys []string
-		for _, r := range some {
-			keys = append(keys, r.key, record.FederationKey(r.federation))
-		}
-		slices.Sort(keys)
-		res, err := c.store.Update(ctx, store.Update{Keys: slices.Compact(keys), Build: func(v store.View, tx *store.Txn) error {
-			for _, r := range some {
-				kv, _ := v.KV(r.key)
-				fedKey := record.FederationKey(r.federation)
-				fedKV, ok := v.KV(fedKey)
-				if kv.ModRevision != r.rev || !ok {
-					continue // it is looked at again
-				}
-				fed, err := store.Decode[record.Federation](fedKV)
-				if err != nil {
-					return err
-				}
-				tx.Expect(r.key)
-				tx.Expect(fedKey)
-				tx.Put(r.key, r.next)
-				tx.Put(fedKey, fed)
-				tx.Touch(fedKey)
-			}
-			return nil
-		}})
-		if err == nil {
-			err = c.gate.Shows(ctx, res.Revision)
-		}
-		if err != nil {
+		if err := gate.InParts(some, func(part []toldReport) error { return c.keepTogether(ctx, part) }); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// keepTogether is one transaction of keepTold.
+func (c *Controller) keepTogether(ctx context.Context, some []toldReport) error {
+	var keys []string
+	for _, r := range some {
+		keys = append(keys, r.key, record.FederationKey(r.federation))
+	}
+	slices.Sort(keys)
+	res, err := c.store.Update(ctx, store.Update{Keys: slices.Compact(keys), Build: func(v store.View, tx *store.Txn) error {
+		for _, r := range some {
+			kv, _ := v.KV(r.key)
+			fedKey := record.FederationKey(r.federation)
+			fedKV, ok := v.KV(fedKey)
+			if kv.ModRevision != r.rev || !ok {
+				continue // it is looked at again
+			}
+			fed, err := store.Decode[record.Federation](fedKV)
+			if err != nil {
+				return err
+			}
+			tx.Expect(r.key)
+			tx.Expect(fedKey)
+			tx.Put(r.key, r.next)
+			tx.Put(fedKey, fed)
+			tx.Touch(fedKey)
+		}
+		return nil
+	}})
+	if err != nil {
+		return err
+	}
+	return c.gate.Shows(ctx, res.Revision)
 }
 
 // forgottenReports are the orders that a readmission of a revoked cluster would leave without what was reported.
@@ -109,19 +116,22 @@ func toldOf(d *record.Desired, o *record.Observed) *record.Told {
 	if d.Told != nil {
 		out = *d.Told
 	}
-	if applied := o.Applied(); applied != 0 && d.Intent == record.IntentApply && d.Drift == oscar.DriftReport {
-		out.Applied = applied
+	if d.Intent == record.IntentApply && d.Drift == oscar.DriftReport {
+		out.Applied = cmp.Or(o.Applied(), out.Applied)
 	}
-	if len(o.BucketsMade) > 0 && d.Tombstone() && d.Data == record.DataDelete && o.Phase != record.PhaseDeleted {
-		out.BucketsMade = o.BucketsMade
+	if d.Tombstone() && d.Data == record.DataDelete && o.Phase != record.PhaseDeleted {
+		if len(o.BucketsMade) > 0 {
+			out.BucketsMade = o.BucketsMade
+		}
+		out.Volume = cmp.Or(o.Volume, out.Volume)
 	}
 	if o.Bare != "" || o.ReadBack != "" || o.Phase == record.PhaseDeleted {
-		out.Bare = ""
-		if len(o.Bare) <= maxBare {
-			out.Bare = o.Bare
-		}
+		out.Bare = o.Bare
 	}
-	if out.Applied == 0 && len(out.BucketsMade) == 0 && out.Bare == "" {
+	if raw, err := record.Encode(out); err != nil || len(raw) > maxTold {
+		return d.Told
+	}
+	if reflect.DeepEqual(out, record.Told{}) {
 		return nil
 	}
 	return &out

@@ -121,7 +121,7 @@ func ClustersWanting(s view.Situation) []string {
 func ClustersWithVolume(s view.Situation) []string {
 	var out []string
 	for _, r := range slices.Concat(s.Replicas, s.Leaving) {
-		if r.Observed != nil && r.Observed.Volume != nil && r.Observed.Volume.Deletable {
+		if v := record.VolumeOf(r.Desired, r.Observed); v != nil && v.Deletable {
 			out = append(out, r.At.ClusterID)
 		}
 	}

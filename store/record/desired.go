@@ -62,10 +62,22 @@ type Desired struct {
 type Told struct {
 	// Applied is the newest generation that was seen in place; it is kept where drift is only reported.
 	Applied int64 `json:"applied,omitempty"`
-	// BucketsMade are those that are to be deleted with a service.
+	// BucketsMade and Volume are to be deleted with a service.
 	BucketsMade []string `json:"buckets_made,omitempty"`
-	// Bare is that of the report.
+	Volume      *Volume  `json:"volume,omitempty"`
+	// Bare is Observed.Bare of a life that was not seen in place since.
 	Bare string `json:"bare,omitempty"`
+}
+
+// VolumeOf is what was reported last that the service of a life mounts; nil for nothing. Both may be nil.
+func VolumeOf(d *Desired, o *Observed) *Volume {
+	switch {
+	case o != nil && o.Volume != nil:
+		return o.Volume
+	case d != nil && d.Told != nil:
+		return d.Told.Volume
+	}
+	return nil
 }
 
 // Tombstone says whether the record orders a deletion.

@@ -66,13 +66,13 @@ func (s *Services) recallBare(v *observation) {
 	v.memory = s.process.writes.read(v.name, v.desired, v.revision)
 }
 
-// notedBare is the note of a write that may have left the Secret alone; empty for none.
+// notedBare is the note of a write of this life; empty for none. A readmission has moved it from the report to the order.
 func (v *observation) notedBare() string {
 	if o := v.observed; o != nil && (o.Bare != "" || o.ReadBack != "") {
 		return o.Bare
 	}
-	if v.desired.Told != nil {
-		return v.desired.Told.Bare
+	if told := v.desired.Told; told != nil {
+		return told.Bare
 	}
 	return ""
 }

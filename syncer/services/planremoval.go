@@ -1,6 +1,7 @@
 package services
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/oscarfed/oscarfed/store/record"
@@ -125,10 +126,7 @@ func planRelease(s situation) decision {
 
 // volume is what the service mounts, or mounted when it was last seen.
 func (s situation) volume() *record.Volume {
-	if s.memory.volume == nil && s.observed != nil {
-		return s.observed.Volume
-	}
-	return s.memory.volume
+	return cmp.Or(s.memory.volume, record.VolumeOf(s.desired, s.observed))
 }
 
 // dropsVolume says that the volume is to be deleted after its service.

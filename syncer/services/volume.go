@@ -87,8 +87,8 @@ func smaller(have, want string) bool {
 func (s *Services) noteVolume(v *observation) {
 	s.process.writes.change(v.name, func(n *recent) {
 		before := n.volume
-		if before == nil && v.observed != nil && v.observed.UID == v.desired.UID {
-			before = v.observed.Volume
+		if before == nil {
+			before = record.VolumeOf(v.desired, v.observed)
 		}
 		n.volume = volumeSeen(v.service.Volume, v.def, before)
 	})
