@@ -358,8 +358,8 @@ func (j *job) become(status string) error {
 	return nil
 }
 
-// HoldJobs has the Jobs of an event that are made from now on wait (Pending) until their state is changed.
-func (s *Sim) HoldJobs(event string) {
+// HoldJob has the next Job of an event wait (Pending) until its state is changed.
+func (s *Sim) HoldJob(event string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kube.load.held == nil {

@@ -304,7 +304,7 @@ func TestStatusCountsWhatRuns(t *testing.T) {
 	})
 	want(t, ask(t, url, "POST", "/system/services", strings.Replace(bare("one"), `"image"`, `"cpu":"0.4","memory":"100Mi","image"`, 1)), 201, "")
 	service, _ := sim.Service("one")
-	sim.HoldJobs("held")
+	sim.HoldJob("held")
 	for _, event := range []string{"held", "event", "event", "event"} {
 		req, _ := http.NewRequestWithContext(t.Context(), "POST", url+"/job/one", strings.NewReader(event))
 		req.Header.Set("Authorization", "Bearer "+service.Token)

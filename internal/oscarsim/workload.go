@@ -31,7 +31,7 @@ type Workload struct {
 type workload struct {
 	cfg     *Workload
 	nodes   []Node
-	held    map[string]bool // events whose Jobs do not run by themselves
+	held    map[string]bool // events whose next Job does not run by itself
 	waiting []*job          // for a node, oldest first
 	running finishing
 }
@@ -61,7 +61,11 @@ func (f *finishing) Pop() any {
 
 // add takes a new Job in.
 func (w *workload) add(j *job, svc *wire.Service) {
-	if w.cfg == nil || j.status != JobPending || w.held[j.event] {
+	if w.cfg == nil || j.status != JobPending {
+		return
+	}
+	if w.held[j.event] {
+		delete(w.held, j.event)
 		return
 	}
 	j.cpu, j.memory = amount(svc.CPU, 1000), amount(svc.Memory, 1)

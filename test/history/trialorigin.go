@@ -57,7 +57,7 @@ func (t *trial) readable() bool {
 func (t *trial) uploaded() (id, name string, err error) {
 	event := fmt.Sprintf(`{"EventName":"s3:ObjectCreated:Put","Key":"%[1]s/in/x","Records":[{"eventName":"s3:ObjectCreated:Put",`+
 		`"requestParameters":{"principalId":%[2]q,"sourceIPAddress":"10.0.0.1"},"s3":{"bucket":{"name":"%[1]s"},"object":{"key":"in/x"}}}]}`, t.name, personSubject(t.owner().number))
-	t.sim.HoldJobs(event)
+	t.sim.HoldJob(event)
 	if id, err = t.sentByOwner(event); err != nil {
 		return "", "", err
 	}

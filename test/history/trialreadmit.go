@@ -121,7 +121,7 @@ func (t *trial) deletedAway(id, name string, err error) error {
 // waitsAt submits a job, whose Job waits at the OSCAR of the trial's cluster.
 func (t *trial) waitsAt() (id, name string, err error) {
 	event := "the event of " + t.name
-	t.sim.HoldJobs(event)
+	t.sim.HoldJob(event)
 	if id, err = t.submit(); err != nil {
 		return "", "", err
 	}
@@ -182,7 +182,7 @@ func (t *trial) waitsAtMember() (id, name string, back func(), err error) {
 	err = t.create(trialLate, nil)
 	back = t.only()
 	event := "the event of " + t.name
-	t.sim.HoldJobs(event)
+	t.sim.HoldJob(event)
 	id, sent := t.send(event)
 	name, waits := t.waits(id, t.name, event)
 	return id, name, back, errors.Join(err, sent, waits)
