@@ -16,7 +16,10 @@ import (
 // OSCAR, Kubernetes or MinIO would refuse, and what a federation cannot be. It
 // does not know which clusters exist; package topology adds that. Secrets are
 // never in a violation.
-func Validate(s *Service) []Violation {
+func Validate(s *Service) []Violation { return LimitViolations(Violations(s)) }
+
+// Violations is Validate without a limit, for what is compared.
+func Violations(s *Service) []Violation {
 	if s == nil {
 		return []Violation{{Rule: RuleRequired, Message: "there is no service"}}
 	}
@@ -38,7 +41,7 @@ func Validate(s *Service) []Violation {
 	add(checkSharedBuckets(s)...)
 	add(checkBounds(s)...)
 	add(checkSize(s)...)
-	return LimitViolations(s.withoutFaults(vs))
+	return s.withoutFaults(vs)
 }
 
 // withoutFaults drops what follows from a wrong type that was reported when the

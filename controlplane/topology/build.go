@@ -43,9 +43,9 @@ func FromService(s *oscar.Service, env Env) (*Graph, []oscar.Violation) {
 	if placed.ClusterID == "" {
 		placed.ClusterID = env.DefaultCluster
 	}
-	violations := oscar.Validate(placed)
+	violations := oscar.Violations(placed)
 	if len(violations) > 0 && env.Stands != nil {
-		violations = newViolations(violations, oscar.Validate(env.Stands))
+		violations = newViolations(violations, oscar.Violations(env.Stands))
 	}
 	violations = append(violations, checkClusters(s, placed, env)...)
 	if len(violations) > 0 {
