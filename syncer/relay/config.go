@@ -34,8 +34,8 @@ type Config struct {
 	// FirstPause and LastPause bound the pauses after temporary errors: 1 s and 1 min.
 	FirstPause, LastPause time.Duration
 	// Look bounds the pause between two searches for an instance without a stream, while there
-	// is a stream to another one: 1 min. The first pause is an eighth of it, and so are all while
-	// an instance is known to be without one.
+	// is a stream to another one: 1 min. The first pause is an eighth of it, and so are the first
+	// 16 while an instance is known to be without one.
 	Look time.Duration
 	// Ping is the silence after which a stream is pinged: 15 s.
 	Ping time.Duration

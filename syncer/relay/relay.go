@@ -55,6 +55,10 @@ func New(cfg Config) (*Relay, error) {
 	return r, nil
 }
 
+// mostInVain is how often a missing instance is looked for with the shortest pause: two instances of which one answers
+// each time with the same chance are both found then. A proxy may lead a syncer to one instance for ever.
+const mostInVain = 16
+
 // streams are those of one Run, by instance.
 type streams struct {
 	mu         sync.Mutex
@@ -87,7 +91,7 @@ func (r *Relay) Run(ctx context.Context, site Site) {
 	failing.InitialInterval, failing.MaxInterval, failing.RandomizationFactor = r.cfg.FirstPause, r.cfg.LastPause, 0.5
 	looking := backoff.NewExponentialBackOff()
 	looking.InitialInterval, looking.MaxInterval, looking.RandomizationFactor = r.cfg.Look/8, r.cfg.Look, 0.3
-	told := ""
+	told, inVain := "", 0
 	for ctx.Err() == nil {
 		conn, instance, running, err := r.dialer.open(ctx, site, l.instances())
 		var pause time.Duration
@@ -95,7 +99,7 @@ func (r *Relay) Run(ctx context.Context, site Site) {
 		case err == nil:
 			failing.Reset()
 			looking.Reset()
-			told = ""
+			told, inVain = "", 0
 			r.startServing(ctx, l, instance, conn, handler)
 			// There may be another instance. The random pause spreads the syncers that look
 			// for it.
@@ -103,8 +107,9 @@ func (r *Relay) Run(ctx context.Context, site Site) {
 		case errors.Is(err, errConnected):
 			failing.Reset()
 			told = ""
-			if len(l.instances()) < running {
+			if len(l.instances()) < running && inVain < mostInVain {
 				looking.Reset() // which instance answers is chance
+				inVain++
 			}
 			pause = looking.NextBackOff()
 		case ctx.Err() != nil:
@@ -125,6 +130,7 @@ func (r *Relay) Run(ctx context.Context, site Site) {
 		case <-time.After(pause):
 		case <-l.lost:
 			looking.Reset()
+			inVain = 0
 			if !sleep(ctx, failing.NextBackOff()) {
 				return
 			}
