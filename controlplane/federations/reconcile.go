@@ -126,15 +126,13 @@ func putDecision(n decide.Decision, s view.Situation, tx *store.Txn) error {
 		tx.Delete(record.SecretsKey(old.UID, old.Generation))
 		tx.DeletePrefix(record.PartsOfPrefix(old.UID))
 		// The order to the holder of the refresh token outlives it, until it is carried out.
-		tokens.Drop(&old, tx)
+		tokens.Drop(&old, tx, nil)
 	case n.Fed != nil:
 		tx.Put(key, n.Fed)
 		tx.Touch(key)
 		if over(n.Fed.Phase) {
 			tx.Delete(record.SecretsKey(old.UID, old.Generation))
-			if n.Fed.Phase != record.PhaseDeleting || !takesData(n, s) {
-				tokens.Drop(&old, tx)
-			}
+			tokens.Drop(&old, tx, func(cluster string) bool { return needsOwner(n, s, cluster) })
 		}
 	}
 	for _, key := range n.Drop {
@@ -153,6 +151,9 @@ func putDecision(n decide.Decision, s view.Situation, tx *store.Txn) error {
 		}
 	}
 	for _, r := range n.Remove {
+		if n.Fed == nil && !n.RemoveFed && old.Phase == record.PhaseRolledBack && !needsOwner(n, s, r.Cluster) {
+			tx.Delete(record.TokensKey(r.Cluster, old.UID))
+		}
 		tx.Delete(record.DesiredServiceKey(r.Cluster, r.Service))
 		tx.Delete(record.ObservedServiceKey(r.Cluster, r.Service))
 		if r.Spec != "" {
@@ -168,7 +169,34 @@ func putDecision(n decide.Decision, s view.Situation, tx *store.Txn) error {
 	return nil
 }
 
-// takesData says whether data go with a deletion: volumes go with their owner's token.
+// needsOwner says whether what ends on a cluster goes with its owner's access token: a creation that is taken back may
+// have left a Secret in his namespace, and a deletion volumes.
+func needsOwner(n decide.Decision, s view.Situation, cluster string) bool {
+	phase := s.Fed.Phase
+	if n.Fed != nil {
+		phase = n.Fed.Phase
+	}
+	switch phase {
+	case record.PhaseRollingBack, record.PhaseRolledBack:
+		left := 0
+		for _, r := range s.Replicas {
+			if r.At.ClusterID == cluster && r.Desired != nil {
+				left++
+			}
+		}
+		for _, gone := range n.Remove {
+			if gone.Cluster == cluster {
+				left--
+			}
+		}
+		return left > 0
+	case record.PhaseDeleting:
+		return takesData(n, s)
+	}
+	return false
+}
+
+// takesData says whether data go with a deletion.
 func takesData(n decide.Decision, s view.Situation) bool {
 	ordered := func(d *record.Desired) bool { return d != nil && d.Data != "" }
 	return slices.ContainsFunc(n.Put, func(p gate.Placed) bool { return ordered(p.Rec) }) ||

@@ -135,7 +135,7 @@ func (c *Controller) referenced(key string) bool {
 			_, found = v.Federations.Lookup(ref.Name)
 		case record.KindTokens:
 			f := v.Federations.Get(ref.Name).Rec
-			found = f != nil && f.Phase != record.PhaseRollingBack && !f.Phase.Result() && v.OnCluster.Has(ref.Cluster, ref.Name)
+			found = f != nil && (!f.Phase.Result() || f.Phase == record.PhaseRolledBack) && v.OnCluster.Has(ref.Cluster, ref.Name)
 		case record.KindPart:
 			f := v.Federations.Get(ref.Name).Rec
 			found = f != nil && !over(f.Phase) && (slices.Contains(f.Parts, ref.Rest) || f.Change != nil && slices.Contains(f.Change.Parts, ref.Rest))

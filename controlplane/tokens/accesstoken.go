@@ -128,14 +128,16 @@ func ClustersWithVolume(s view.Situation) []string {
 	return out
 }
 
-// Drop deletes the access tokens of a federation that has nothing more to make. The
-// administrator's federations have none.
-func Drop(f *record.Federation, tx *store.Txn) {
+// Drop deletes the access tokens of a federation that has nothing more to make, but of the clusters that need one yet.
+// The administrator's federations have none.
+func Drop(f *record.Federation, tx *store.Txn, needed func(cluster string) bool) {
 	if f.Owner == identity.Admin {
 		return
 	}
 	for _, id := range ClustersOf(view.MembersOf(f)) {
-		tx.Delete(record.TokensKey(id, f.UID))
+		if needed == nil || !needed(id) {
+			tx.Delete(record.TokensKey(id, f.UID))
+		}
 	}
 }
 

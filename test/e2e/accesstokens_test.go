@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -10,10 +11,12 @@ import (
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/issuer"
 	"github.com/oscarfed/oscarfed/test/wire"
@@ -158,6 +161,73 @@ func TestAClusterThatChangesItsMindAboutTheUser(t *testing.T) {
 		}
 		w.Eventually("everything is rolled back", func() bool { return gone(w) })
 	})
+}
+
+// secretsBelow is the Kubernetes below a simulated OSCAR, as far as its Secrets go.
+type secretsBelow struct {
+	kube.Absent
+	sim func() *oscarsim.Sim
+}
+
+func (k secretsBelow) SecretLeft(_ context.Context, owner, service string) (bool, error) {
+	_, left := k.sim().State().Secrets[kube.Namespace(kube.ServicesNamespace, owner)+"/"+service]
+	return left, nil
+}
+
+// An OSCAR dies when it has made the Secret of a user's service, and is away until the creation is taken back. Then that
+// goes, too, which takes her token, and she can create it again.
+func TestTheSecretOfACreationThatIsTakenBackGoes(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		var w *world.World
+		w = withUsers(t, func(o *world.Options) {
+			o.ControlPlane = func(c *controlplane.Config) { c.ApplyGrace = 5 * time.Second }
+			o.Syncer = func(c *syncer.Config) {
+				id := c.ClusterID
+				c.LateWindow = time.Minute
+				c.Kube = secretsBelow{sim: func() *oscarsim.Sim { return w.Cluster(id).Sim }}
+			}
+		})
+		at := w.Cluster(b)
+		if err := at.Sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultCrashSecret, Count: 1}); err != nil {
+			t.Fatal(err)
+		}
+		created := make(chan error, 1)
+		go func() { created <- createAs(w, w.Token(alice, nil), usersBody(), client.CreateOptions{}) }()
+		alone := func() bool {
+			_, left := at.Sim.State().Secrets[kube.Namespace(kube.ServicesNamespace, alice)+"/"+names[1]]
+			return left
+		}
+		w.Eventually("its Secret is alone", alone)
+		at.OscarDies()
+		if err := <-created; err == nil {
+			t.Fatal("it is created without an OSCAR")
+		}
+		w.Eventually("it is taken back on the others", func() bool { return phase(w) == record.PhaseRolledBack })
+		at.OscarLives()
+		w.Eventually("it is taken back there", func() bool { return gone(w) })
+		if alone() {
+			t.Error("the Secret is left")
+		}
+		if left := accessTokens(w); len(left) > 0 {
+			t.Errorf("her token is kept: %v", left)
+		}
+		if err := createAs(w, w.Token(alice, nil), usersBody(), client.CreateOptions{}); err != nil {
+			t.Errorf("once more: %v", err)
+		}
+	})
+}
+
+// phase is that of the only federation.
+func phase(w *world.World) record.Phase {
+	w.T.Helper()
+	for _, key := range w.Keys(record.FederationsPrefix) {
+		f, err := store.Decode[record.Federation](world.Must(w.Store.Get(w.T.Context(), key))(w.T))
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		return f.Phase
+	}
+	return ""
 }
 
 // A token that would expire before it is used is refused with what to do about it, and

@@ -83,10 +83,12 @@ func (c *checker) submittedIsKept(f *record.Federation, generation int64, secret
 }
 
 // noAccess: the transaction that ends a federation takes its owner's tokens away, unless his data
-// go with it. A request of his that crosses it may still bring one, which expires.
+// go with it, or a creation is still to be taken back there. A request of his that crosses it may still bring one, which
+// expires.
 func (c *checker) noAccess(f *record.Federation, m record.Member) {
 	key := record.TokensKey(m.ClusterID, f.UID)
-	if d := as[record.Desired](c.now(record.DesiredServiceKey(m.ClusterID, m.ServiceName))); f.Phase == record.PhaseDeleting && d != nil && d.Data != "" {
+	back := f.Phase == record.PhaseRollingBack || f.Phase == record.PhaseRolledBack
+	if d := as[record.Desired](c.now(record.DesiredServiceKey(m.ClusterID, m.ServiceName))); d != nil && (back || f.Phase == record.PhaseDeleting && d.Data != "") {
 		return
 	}
 	if !mustExist(f.Phase) && c.changed[record.FederationKey(f.UID)] != nil && c.now(key) != nil {

@@ -193,14 +193,14 @@ func ofFederations() []defect {
 		one(
 			"the owner's token is not passed on with his deletion",
 			"controlplane/federations/reconcile.go",
-			"if n.Fed.Phase != record.PhaseDeleting || !takesData(n, s) {\n\t\t\t\ttokens.Drop(&old, tx)\n\t\t\t}",
-			"tokens.Drop(&old, tx)",
+			"return takesData(n, s)",
+			"return false",
 		).was("bc379e4").shows("a volume is deleted with another token of its owner"),
 		one(
 			"the owner's tokens outlive a deletion that takes no data",
 			"controlplane/federations/reconcile.go",
-			"if n.Fed.Phase != record.PhaseDeleting || !takesData(n, s) {",
-			"if n.Fed.Phase != record.PhaseDeleting {",
+			"return takesData(n, s)",
+			"return true",
 		),
 	}
 }
