@@ -72,6 +72,7 @@ func TestAReadmissionKeepsWhoseASecretIs(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
 		c := w.clusters["c"]
+		c.does(func(string, *record.Desired) *record.Observed { return nil }) // a revoked one cannot
 		order := func() (*record.Desired, int64) {
 			kv, err := w.store.Get(t.Context(), record.DesiredServiceKey("c", "grayifyr2"))
 			if err != nil {
