@@ -224,7 +224,7 @@ func TestALateCreateAfterItsRollbackWasAcknowledged(t *testing.T) {
 			o.Syncer = func(c *syncer.Config) { c.WriteTimeout, c.LateWindow = 300*time.Millisecond, 600*time.Millisecond }
 		})
 		sim := w.Cluster(c).Sim
-		if err := sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultLate, Count: 1, Delay: 4 * time.Second}); err != nil {
+		if err := sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultLate, Count: 2, Delay: 4 * time.Second}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := create(w, body); codeOf(err) != "replica_failed" {
