@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -163,17 +162,6 @@ func TestAClusterThatChangesItsMindAboutTheUser(t *testing.T) {
 	})
 }
 
-// secretsBelow is the Kubernetes below a simulated OSCAR, as far as its Secrets go.
-type secretsBelow struct {
-	kube.Absent
-	sim func() *oscarsim.Sim
-}
-
-func (k secretsBelow) SecretLeft(_ context.Context, owner, service string) (bool, error) {
-	_, left := k.sim().State().Secrets[kube.Namespace(kube.ServicesNamespace, owner)+"/"+service]
-	return left, nil
-}
-
 // An OSCAR dies when it has made the Secret of a user's service, and is away until the creation is taken back. Then that
 // goes, too, which takes her token, and she can create it again.
 func TestTheSecretOfACreationThatIsTakenBackGoes(t *testing.T) {
@@ -184,7 +172,7 @@ func TestTheSecretOfACreationThatIsTakenBackGoes(t *testing.T) {
 			o.Syncer = func(c *syncer.Config) {
 				id := c.ClusterID
 				c.LateWindow = time.Minute
-				c.Kube = secretsBelow{sim: func() *oscarsim.Sim { return w.Cluster(id).Sim }}
+				c.Kube = world.Secrets{Of: func() *oscarsim.Sim { return w.Cluster(id).Sim }}
 			}
 		})
 		at := w.Cluster(b)
@@ -220,14 +208,15 @@ func TestTheSecretOfACreationThatIsTakenBackGoes(t *testing.T) {
 // phase is that of the only federation.
 func phase(w *world.World) record.Phase {
 	w.T.Helper()
-	for _, key := range w.Keys(record.FederationsPrefix) {
-		f, err := store.Decode[record.Federation](world.Must(w.Store.Get(w.T.Context(), key))(w.T))
-		if err != nil {
-			w.T.Fatal(err)
-		}
-		return f.Phase
+	keys := w.Keys(record.FederationsPrefix)
+	if len(keys) != 1 {
+		return ""
 	}
-	return ""
+	f, err := store.Decode[record.Federation](world.Must(w.Store.Get(w.T.Context(), keys[0]))(w.T))
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return f.Phase
 }
 
 // A token that would expire before it is used is refused with what to do about it, and
