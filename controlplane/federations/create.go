@@ -133,8 +133,8 @@ func (c *Controller) Validate(caller identity.Caller, s *oscar.Service, req Crea
 }
 
 // ValidateStanding is Validate for the administrator and for replicas that stand already: a rule that is newer than the
-// service does not refuse it, nor does a cluster that takes nothing new. Its name and its federation are not of its OSCAR alone, and
-// have to be valid.
+// service does not refuse it, nor does a cluster that takes nothing new. Its name and its federation are not of its OSCAR
+// alone, and have to be valid.
 func (c *Controller) ValidateStanding(s *oscar.Service) (*topology.Graph, int64, error) {
 	stands := s.Clone()
 	stands.Name, stands.Federation = "", nil
