@@ -125,7 +125,7 @@ func TestABucketDeletedByHandIsReported(t *testing.T) {
 		r.want(p, record.IntentApply, func(d *record.Desired) { d.Drift = "report" })
 		r.sim.RemoveBucket("grayify")
 		o := r.await(p, record.PhaseDrifted)
-		if !strings.Contains(o.Message, "lost its buckets (grayify)") {
+		if !strings.Contains(o.Message, "without its buckets (grayify)") {
 			t.Errorf("it says %q", o.Message)
 		}
 		r.equalCalls(p.name, "create")

@@ -186,6 +186,40 @@ func TestAWorkerIsSentTheStorageOfItsOrigin(t *testing.T) {
 	})
 }
 
+// The creation of a worker makes no bucket where its jobs use the origin's, so that no bucket shows its webhook.
+func TestAWorkerOfTheOriginsStorageHasAWebhook(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fault string
+		calls []string
+	}{
+		"OSCAR dies":        {oscarsim.FaultCrash, []string{"create", "update", "update"}},
+		"OSCAR is late":     {oscarsim.FaultLate, []string{"create", "update", "update"}},
+		"OSCAR answers 500": {oscarsim.Fault500After, []string{"create", "update", "update"}},
+		"OSCAR does it":     {"", []string{"create"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				a := newAbroad(t)
+				a.start(a.lends)
+				a.want(a.p, record.IntentPrepare)
+				a.await(a.p, record.PhasePrepared)
+				if tc.fault != "" {
+					a.fault(oscarsim.OpCreate, tc.fault, 1)
+				}
+				a.want(a.p, record.IntentApply)
+				o := a.await(a.p, record.PhaseReady, readable)
+				if _, made := a.sim.Bucket(a.p.name); made != (tc.fault != "") || made != (len(o.BucketsMade) > 0) {
+					t.Errorf("bucket made %t, reported %v", made, o.BucketsMade)
+				}
+				if v, _ := a.sim.Service(a.p.name); !v.Registered || v.Webhook != a.p.token {
+					t.Errorf("webhook registered %t, ours %t", v.Registered, v.Webhook == a.p.token)
+				}
+				a.equalCalls(a.p.name, tc.calls...)
+			})
+		})
+	}
+}
+
 // Somebody who sends a worker's jobs to another MinIO is found out.
 func TestAnotherStorageIsDrift(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {

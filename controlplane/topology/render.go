@@ -71,7 +71,8 @@ func NewTemplate(s *oscar.Service, g *Graph, o Origin) *Template {
 //     annotation, which makes OSCAR keep that token
 //   - a federation without members, so that OSCAR itself sends nothing to anybody;
 //     topology none for the coordinator, whose creation makes the buckets, and
-//     mesh for the others, whose creation makes and touches none
+//     mesh for the others, whose creation makes and touches none; the syncer sends none for
+//     one that uses its own cluster's storage
 //   - for the others, the origin annotations and the origin's address, without
 //     credentials
 //

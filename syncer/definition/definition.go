@@ -79,17 +79,12 @@ func open(id *seal.Identity, cluster string, d *record.Desired, spec *record.Spe
 	if len(patch) > 0 {
 		patches = append(patches, patch)
 	}
-	if at != nil {
-		storage, err := at.patch()
-		if err != nil {
-			return nil, err
-		}
-		patches = append(patches, storage)
+	storage, err := at.patch()
+	if err != nil {
+		return nil, err
 	}
-	if len(patches) > 0 {
-		if body, err = oscar.MergePatch(body, patches...); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrSpec, err) // which has no value of any
-		}
+	if body, err = oscar.MergePatch(body, append(patches, storage)...); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSpec, err) // which has no value of any
 	}
 	def := &Definition{Service: &oscar.Service{}, Left: spec.Left, leavers: spec.LeftBy, origin: spec.Origin, Storage: at, VolumeGoes: spec.VolumeGoes}
 	// The decoders' errors could quote what they read.
@@ -140,6 +135,12 @@ func leaves(v any, into []string) []string {
 		}
 	}
 	return into
+}
+
+// Worker says that another cluster's service is its coordinator.
+func (d *Definition) Worker() bool {
+	_, worker := originOf(d.Compare)
+	return worker
 }
 
 // MakesBuckets says whether a POST makes the buckets of the definition. That of

@@ -59,7 +59,7 @@ func DecodeObject(data []byte) (map[string]any, error) {
 // the credentials of its own MinIO, trims paths, and drops what it does not know.
 func Difference(asked, got map[string]any) string {
 	name, _ := asked["name"].(string)
-	origin := originOf(asked)
+	origin, worker := originOf(asked)
 	for _, key := range slices.Sorted(maps.Keys(asked)) {
 		want := asked[key]
 		have, returned := got[key]
@@ -92,7 +92,8 @@ func Difference(asked, got map[string]any) string {
 				return field
 			}
 		case "federation":
-			same = sameKey(want, have, "group_id") && sameKey(want, have, "topology")
+			// That of a worker only says whether its creation makes buckets.
+			same = sameKey(want, have, "group_id") && (worker || sameKey(want, have, "topology"))
 		default:
 			same = covers(want, have)
 		}
@@ -104,14 +105,14 @@ func Difference(asked, got map[string]any) string {
 }
 
 // originOf is the bucket of an output path without one: that of the origin's
-// service when both origin annotations are there.
-func originOf(asked map[string]any) string {
+// service when both origin annotations are there, as they are for a worker.
+func originOf(asked map[string]any) (bucket string, worker bool) {
 	annotations, _ := asked["annotations"].(map[string]any)
 	service := strings.TrimSpace(text(annotations[oscar.AnnotationOriginService]))
 	if service != "" && strings.TrimSpace(text(annotations[oscar.AnnotationOriginCluster])) != "" {
-		return service
+		return service, true
 	}
-	return text(asked["name"])
+	return text(asked["name"]), false
 }
 
 // places are inputs or outputs with their paths as OSCAR writes them.

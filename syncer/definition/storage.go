@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/origin"
 )
@@ -31,8 +32,13 @@ func StorageFor(o *record.OriginStorage, local, own string) *Storage {
 	return &Storage{OriginStorage: *o, local: local}
 }
 
-// patch is what the definition gets, as an RFC 7386 merge patch.
+// patch is what the definition gets, as an RFC 7386 merge patch. The creation of a worker makes and
+// touches no bucket, as the control plane asks for it (topology mesh). On its own cluster's storage
+// it makes those of the definition, as a coordinator's does.
 func (p *Storage) patch() ([]byte, error) {
+	if p == nil {
+		return json.Marshal(map[string]any{"federation": map[string]any{"topology": oscar.TopologyNone}})
+	}
 	return json.Marshal(map[string]any{
 		"storage_providers": map[string]any{"minio": map[string]any{"default": map[string]any{
 			"endpoint": p.MinioEndpoint, "region": p.MinioRegion, "verify": p.MinioVerify,

@@ -273,7 +273,9 @@ func (s *Services) complete(v *observation, listed time.Time, half bool) error {
 			return fmt.Errorf("service %q: %w", v.name, err)
 		}
 		s.process.writes.sawPresent(v.name)
-		v.local.proven = v.def != nil && v.def.MakesBuckets()
+		if v.def != nil {
+			v.local.worker, v.local.makes = v.def.Worker(), v.def.MakesBuckets()
+		}
 		s.process.writes.change(v.name, func(n *recent) {
 			if n.doubted == v.desired.UID && definition.Registering(v.service) {
 				n.confirm(v.desired.UID)

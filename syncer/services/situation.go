@@ -36,10 +36,8 @@ type local struct {
 	hash string
 	// storage says that it names an input, output or mount.
 	storage bool
-	// proven says that its POST makes buckets, which OSCAR does after it has registered the webhook: with
-	// them it is known to have gone so far. One that was sent without storage needs none: the update that
-	// attaches the storage has it registered.
-	proven bool
+	// worker says that another cluster's service is its coordinator, and makes that its POST makes buckets.
+	worker, makes bool
 	// perishes names the volume that OSCAR would delete with it; empty for none.
 	perishes string
 	// marked says that it carries marks of a federation: annotations, or OSCAR's own

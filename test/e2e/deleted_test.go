@@ -44,13 +44,13 @@ func TestADeletionTellsWhatStays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := fates(res.Replicas); got != a+" pending=false grayifyr0 kept 1; "+b+" pending=false; "+c+" pending=true" {
+		if got := fates(res.Replicas); got != a+" pending=false grayifyr0 kept 1; "+b+" pending=false grayifyr0 kept 0; "+c+" pending=true" {
 			t.Errorf("the deletion told: %s", got)
 		}
 		w.Cluster(c).Start()
 		w.Eventually("everything is told", func() bool {
 			list, err := w.Client.Deleted(t.Context(), "grayifyr0")
-			return err == nil && fates(list) == a+" pending=false grayifyr0 kept 1; "+b+" pending=false; "+c+" pending=false"
+			return err == nil && fates(list) == a+" pending=false grayifyr0 kept 1; "+b+" pending=false grayifyr0 kept 0; "+c+" pending=false grayifyr0 kept 0"
 		})
 	})
 }

@@ -75,9 +75,6 @@ func TestRemovingAClusterThatIsAlive(t *testing.T) {
 		if _, err := create(w, body); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Cluster(c).Sim.Upload("grayifyr0", "in/x"); err == nil {
-			t.Log("the worker has a bucket")
-		}
 		if res := removed(w, c, client.RemoveClusterOptions{}); res.Pending != 0 {
 			t.Errorf("%+v", res)
 		}

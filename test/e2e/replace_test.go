@@ -11,27 +11,36 @@ import (
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
-// TestAMemberThatTakesAnothersPlaceIsRefusedItsBucket: the bucket that the first
-// one's PUT made on the cluster is the federation's, also for the service that is
+// TestAMemberThatTakesAnothersPlaceHasItsBuckets: those that the first one's POST made
+// on the cluster, and its PUT without tags, are the federation's, also for the service that is
 // named instead, at once or when the first is long gone; not for another federation.
-func TestAMemberThatTakesAnothersPlaceIsRefusedItsBucket(t *testing.T) {
+func TestAMemberThatTakesAnothersPlaceHasItsBuckets(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
 		ours := append(slices.Clone(names), "second", "third")
 		w := newWorld(t, func(o *world.Options) { o.Names = ours })
 		if _, err := create(w, body); err != nil {
 			t.Fatal(err)
 		}
-		// A worker's POST makes no bucket; its first PUT does.
-		bigger := world.Service(t, strings.Replace(body, "0.5Gi", "1Gi", 1))
+		const more = "grayify-more"
+		bigger := world.Service(t, strings.Replace(body, `"output":[`, `"output":[{"storage_provider":"minio.default","path":"`+more+`/out"},`, 1))
 		if _, err := w.CP.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: bigger, Wait: limit}); err != nil {
 			t.Fatal(err)
 		}
 		sim := w.Cluster(b).Sim
-		bucket, ok := sim.Bucket(names[0])
-		if !ok || len(bucket.Tags) > 0 {
-			t.Fatalf("the bucket on %s is %+v; want one that nobody is written on", b, bucket)
+		for bucket, from := range map[string]string{names[0]: names[1], more: ""} {
+			if v, ok := sim.Bucket(bucket); !ok || v.Tags["from_service"] != from {
+				t.Fatalf("the bucket %s on %s is %+v", bucket, b, v)
+			}
+			sim.PutBucket(bucket, "in/mine")
 		}
-		sim.PutBucket(names[0], "in/mine")
+		keeps := func(told any) {
+			t.Helper()
+			for _, bucket := range []string{names[0], more} {
+				if after, ok := sim.Bucket(bucket); !ok || !slices.Contains(after.Objects, "in/mine") {
+					t.Errorf("the bucket %s is %+v: %+v", bucket, after, told)
+				}
+			}
+		}
 
 		change := func(r federations.ReplicasRequest) {
 			t.Helper()
@@ -46,10 +55,7 @@ func TestAMemberThatTakesAnothersPlaceIsRefusedItsBucket(t *testing.T) {
 		standsAlone := func(want string) {
 			t.Helper()
 			w.Eventually("only "+want+" stands", func() bool { return slices.Equal(stands(), []string{want}) })
-			after, ok := sim.Bucket(names[0])
-			if !ok || !slices.Contains(after.Objects, "in/mine") {
-				t.Errorf("the bucket is %+v", after)
-			}
+			keeps(nil)
 		}
 		on := func(service string) oscar.Member {
 			return oscar.Member{Type: "oscar", ClusterID: b, ServiceName: service}
@@ -66,8 +72,6 @@ func TestAMemberThatTakesAnothersPlaceIsRefusedItsBucket(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if kept, ok := sim.Bucket(names[0]); !ok || !slices.Contains(kept.Objects, "in/mine") {
-			t.Errorf("the last one had not made the bucket, and it went with it: %+v", gone)
-		}
+		keeps(gone) // the last one had not made them
 	})
 }
