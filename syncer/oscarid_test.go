@@ -26,11 +26,13 @@ func (r *rig) marks() (n int) {
 
 // TestEverySyncerOfAnOSCARReadsTheSameIdentity, and the first one gives it.
 func TestEverySyncerOfAnOSCARReadsTheSameIdentity(t *testing.T) {
-	for name, fault := range map[string]string{"": "", "it answers 500 and has done it": oscarsim.Fault500After} {
+	for name, tc := range map[string]struct{ fault, called string }{
+		"": {}, "it answers 500 and has done it": {fault: oscarsim.Fault500After}, "it has a name": {called: "science"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			await.InVirtualTime(t, func(t *testing.T) {
-				r := newRig(t, oscarsim.Config{})
-				r.fault(oscarsim.OpBucketCreate, fault, 0)
+				r := newRig(t, oscarsim.Config{Name: tc.called})
+				r.fault(oscarsim.OpBucketCreate, tc.fault, 0)
 				client := r.oscar("syncer")
 				if id, err := answers.Identify(t.Context(), client, func() bool { return false }); id != "" || err != nil || r.marks() != 0 {
 					t.Errorf("%q, %v before anybody may mark it, and %d marks", id, err, r.marks())

@@ -160,7 +160,7 @@ func (s *Sim) createBucket(c *call) {
 	if folder != "" {
 		b.objects[folder+"/"] = object{}
 	}
-	b.tags = map[string]string{"owner": "oscar", "owner_name": c.ownerName()}
+	b.tags = map[string]string{"owner": s.cfg.Name, "owner_name": c.ownerName()}
 	if c.user != nil {
 		b.tags["owner"] = c.user.Subject
 		s.share(c, "Error creating policies for bucket: ", name, in)

@@ -23,6 +23,8 @@ type Config struct {
 	MinIO string
 	// User and Password are the administrator's Basic credentials.
 	User, Password string
+	// Name is what the OSCAR is called, the owner of the buckets that its administrator makes. Default oscar.
+	Name string
 	// Version is what GET /system/info says. Default v4.1.2.
 	Version string
 	// Latency is how long each create and delete takes, and a PUT for each bucket that is new to the definition.
@@ -75,6 +77,7 @@ type Node struct {
 
 func (c Config) withDefaults() Config {
 	c.ClusterID = cmp.Or(c.ClusterID, "oscar")
+	c.Name = cmp.Or(c.Name, "oscar")
 	c.Version = cmp.Or(c.Version, "v4.1.2")
 	c.ServicesNamespace = cmp.Or(c.ServicesNamespace, "oscar-svc")
 	if c.Logger == nil {

@@ -54,7 +54,7 @@ func (s *Sim) config(c *call) {
 		Repositories []string           `json:"allowed_image_repositories"`
 	}{
 		settings{
-			Name: "oscar", Namespace: "oscar", ServicesNamespace: s.cfg.ServicesNamespace, ServiceAccount: "oscar-sa",
+			Name: s.cfg.Name, Namespace: "oscar", ServicesNamespace: s.cfg.ServicesNamespace, ServiceAccount: "oscar-sa",
 			GPU: gpu, Volume: !s.cfg.NoVolumes, OIDCGroups: append([]string{}, s.cfg.Groups...),
 		},
 		provider, append([]string{}, s.repositories...),

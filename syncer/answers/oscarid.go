@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -36,6 +37,7 @@ const markerAge = 10 * time.Minute
 // Buckets is what Identify asks of an OSCAR.
 type Buckets interface {
 	Buckets(ctx context.Context) ([]manager.Bucket, error)
+	Name(ctx context.Context) (string, error)
 	CreateBucket(ctx context.Context, name string) error
 }
 
@@ -65,20 +67,31 @@ func markerOf(ctx context.Context, o Buckets) (least string, named int, err erro
 	if err != nil {
 		return "", 0, err
 	}
+	called := sync.OnceValues(func() (string, error) { return o.Name(ctx) })
 	for _, b := range list {
 		id, marks := strings.CutPrefix(b.Name, markerPrefix)
 		if !marks || uuid.Validate(id) != nil {
 			continue
 		}
 		named++
-		if b.Owner == "" || !definition.SameOwner(b.Owner, oscar.OwnerAdmin) {
-			continue
+		owned, err := administrators(b, called)
+		if err != nil {
+			return "", 0, err
 		}
-		if least == "" || id < least {
+		if owned && (least == "" || id < least) {
 			least = id
 		}
 	}
 	return least, named, nil
+}
+
+// administrators says whether OSCAR names its administrator as the owner of a bucket, whom it calls like itself.
+func administrators(b manager.Bucket, called func() (string, error)) (bool, error) {
+	if b.Owner == "" || definition.SameOwner(b.Owner, oscar.OwnerAdmin) {
+		return b.Owner != "", nil
+	}
+	name, err := called()
+	return b.Owner == name, err
 }
 
 // identify is Identify for this session. A cluster that is paused is given nothing.

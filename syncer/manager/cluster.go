@@ -45,6 +45,18 @@ func (c *Client) Storage(ctx context.Context) (Storage, error) {
 	return out.MinIO, err
 }
 
+// Name reads what the OSCAR is called (OSCAR_NAME), which it writes on buckets that its administrator makes as
+// their owner.
+func (c *Client) Name(ctx context.Context) (string, error) {
+	var out struct {
+		Config struct {
+			Name string `json:"name"`
+		} `json:"config"`
+	}
+	err := c.read(ctx, call{op: OpConfig, path: []string{"system", "config"}}, &out)
+	return out.Config.Name, err
+}
+
 // Node is what one node can give to pods, in millicores, bytes and whole GPUs, and
 // what of it is taken.
 type Node struct {
