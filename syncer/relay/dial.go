@@ -33,10 +33,18 @@ type dialer struct {
 	timeout time.Duration
 }
 
+// dialled is what a call of open has learned, also where it opened no stream.
+type dialled struct {
+	// stream is to the instance; nil and empty without one.
+	stream   net.Conn
+	instance string
+	// running is how many instances there are; 0 when none has said it.
+	running int
+}
+
 // open asks one instance for a challenge, and then for a stream with the proof. Both requests of
-// a call share one connection, so that a load balancer sends them to the same instance. running is
-// how many instances there are, also with errConnected; 0 when no instance has said it.
-func (c *dialer) open(ctx context.Context, site Site, connected []string) (conn net.Conn, instance string, running int, err error) {
+// a call share one connection, so that a load balancer sends them to the same instance.
+func (c *dialer) open(ctx context.Context, site Site, connected []string) (d dialled, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	transport := &http.Transport{
@@ -48,14 +56,15 @@ func (c *dialer) open(ctx context.Context, site Site, connected []string) (conn 
 	id, uid := site.Cluster()
 	challenge, err := c.challenge(ctx, client, v1.Relay{ClusterID: id, ClusterUID: uid, Connected: connected})
 	if err != nil {
-		return nil, "", 0, err
+		return d, err
 	}
+	d.running = challenge.Instances
 	if challenge.Challenge == "" {
-		return nil, challenge.Instance, challenge.Instances, errConnected
+		return d, errConnected
 	}
 	proof, err := site.OpenProof(challenge.Challenge)
 	if err != nil {
-		return nil, "", challenge.Instances, fmt.Errorf("the challenge of the control plane cannot be opened: %w", err)
+		return d, fmt.Errorf("the challenge of the control plane cannot be opened: %w", err)
 	}
 	header := http.Header{
 		"Connection": {"Upgrade"}, "Upgrade": {v1.RelayProtocol}, "User-Agent": {userAgent()},
@@ -63,11 +72,11 @@ func (c *dialer) open(ctx context.Context, site Site, connected []string) (conn 
 		v1.RelayConnectedHeader: {strings.Join(connected, ",")},
 	}
 	for range upgrades {
-		if conn, instance, err = c.upgrade(ctx, client, header); !errors.Is(err, errConnected) {
+		if d.stream, d.instance, err = c.upgrade(ctx, client, header); !errors.Is(err, errConnected) {
 			break
 		}
 	}
-	return conn, instance, challenge.Instances, err
+	return d, err
 }
 
 // upgrades is how often a proof is tried: a load balancer may send each request to another

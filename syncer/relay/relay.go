@@ -93,21 +93,21 @@ func (r *Relay) Run(ctx context.Context, site Site) {
 	looking.InitialInterval, looking.MaxInterval, looking.RandomizationFactor = r.cfg.Look/8, r.cfg.Look, 0.3
 	told, inVain := "", 0
 	for ctx.Err() == nil {
-		conn, instance, running, err := r.dialer.open(ctx, site, l.instances())
+		d, err := r.dialer.open(ctx, site, l.instances())
 		var pause time.Duration
 		switch {
 		case err == nil:
 			failing.Reset()
 			looking.Reset()
 			told, inVain = "", 0
-			r.startServing(ctx, l, instance, conn, handler)
+			r.startServing(ctx, l, d.instance, d.stream, handler)
 			// There may be another instance. The random pause spreads the syncers that look
 			// for it.
 			pause = time.Duration(rand.Float64() * float64(r.cfg.FirstPause)) //nolint:gosec // it spreads load
 		case errors.Is(err, errConnected):
 			failing.Reset()
 			told = ""
-			if len(l.instances()) < running && inVain < mostInVain {
+			if len(l.instances()) < d.running && inVain < mostInVain {
 				looking.Reset() // which instance answers is chance
 				inVain++
 			}
