@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -55,8 +56,8 @@ func (c *Controller) tryChange(ctx context.Context, ch Change, p view.MemberRef,
 }
 
 // deliver sends the owner's access token to the clusters that his change concerns: all of them
-// or, when it changes nothing, those that have something to make; and those whose volume goes. It
-// needs no transaction with the change: the owner may always give it.
+// or, when it changes nothing, those that have something to make or to end. It needs no transaction with the change: the
+// owner may always give it.
 func (c *Controller) deliver(ctx context.Context, d *ChangeDraft) error {
 	b := tokens.AccessTokenOf(d.ch.Caller, d.Sit.Fed.Owner)
 	if len(d.Added) > 0 {
@@ -66,12 +67,9 @@ func (c *Controller) deliver(ctx context.Context, d *ChangeDraft) error {
 	}
 	to := tokens.ClustersWanting(d.Sit)
 	if d.Differs {
-		to = tokens.ClustersOf(d.Next.Members)
+		to = tokens.ClustersOf(slices.Concat(d.Sit.Fed.Members, d.Next.Members))
 	}
-	if d.ch.removal.data != "" {
-		to = append(to, tokens.ClustersWithVolume(d.Sit)...)
-	}
-	return c.stageAccess(ctx, b, &d.Next, d.Sit.Now, to)
+	return c.stageAccess(ctx, b, &d.Next, d.Sit.Now, append(to, tokens.ClustersEnding(amended(d))...))
 }
 
 // stageAccess sends an access token that is still good to clusters of a federation.

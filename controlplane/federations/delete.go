@@ -211,10 +211,8 @@ func (c *Controller) writeDelete(ctx context.Context, caller identity.Caller, ui
 	if s.Fed.Phase == record.PhaseDeleting && len(d.Put) == 0 && q.Hash == "" {
 		return nil
 	}
-	if opts.Data != "" {
-		if err := c.stageAccess(ctx, tokens.AccessTokenOf(caller, s.Fed.Owner), &s.Fed, s.Now, tokens.ClustersWithVolume(s)); err != nil {
-			return err
-		}
+	if err := c.stageAccess(ctx, tokens.AccessTokenOf(caller, s.Fed.Owner), &s.Fed, s.Now, tokens.ClustersEnding(d.Put)); err != nil {
+		return err
 	}
 	d.Fed.RequestID, d.Fed.By = opts.RequestID, caller.Subject
 	all.decide(func(sits []view.Situation) []decide.Decision { return decide.EndBatch(sits, own, d) })

@@ -132,7 +132,7 @@ func putDecision(n decide.Decision, s view.Situation, tx *store.Txn) error {
 		tx.Touch(key)
 		if over(n.Fed.Phase) {
 			tx.Delete(record.SecretsKey(old.UID, old.Generation))
-			tokens.Drop(&old, tx, func(cluster string) bool { return needsOwner(n, s, cluster) })
+			tokens.Drop(&old, tx, func(cluster string) bool { return ends(n, s, cluster) })
 		}
 	}
 	for _, key := range n.Drop {
@@ -151,7 +151,7 @@ func putDecision(n decide.Decision, s view.Situation, tx *store.Txn) error {
 		}
 	}
 	for _, r := range n.Remove {
-		if n.Fed == nil && !n.RemoveFed && old.Phase == record.PhaseRolledBack && !needsOwner(n, s, r.Cluster) {
+		if n.Fed == nil && !n.RemoveFed && old.Phase == record.PhaseRolledBack && !ends(n, s, r.Cluster) {
 			tx.Delete(record.TokensKey(r.Cluster, old.UID))
 		}
 		tx.Delete(record.DesiredServiceKey(r.Cluster, r.Service))
@@ -169,38 +169,21 @@ func putDecision(n decide.Decision, s view.Situation, tx *store.Txn) error {
 	return nil
 }
 
-// needsOwner says whether what ends on a cluster goes with its owner's access token: a creation that is taken back may
-// have left a Secret in his namespace, and a deletion volumes.
-func needsOwner(n decide.Decision, s view.Situation, cluster string) bool {
-	phase := s.Fed.Phase
-	if n.Fed != nil {
-		phase = n.Fed.Phase
-	}
-	switch phase {
-	case record.PhaseRollingBack, record.PhaseRolledBack:
-		left := 0
-		for _, r := range s.Replicas {
-			if r.At.ClusterID == cluster && r.Desired != nil {
-				left++
-			}
+// ends says whether a replica is to end on a cluster yet: that goes with its owner's access token. A volume is his, and
+// so is a Secret that an OSCAR has left in his namespace.
+func ends(n decide.Decision, s view.Situation, cluster string) bool {
+	left := 0
+	for _, r := range slices.Concat(s.Replicas, s.Leaving) {
+		if r.At.ClusterID == cluster && r.Desired != nil {
+			left++
 		}
-		for _, gone := range n.Remove {
-			if gone.Cluster == cluster {
-				left--
-			}
-		}
-		return left > 0
-	case record.PhaseDeleting:
-		return takesData(n, s)
 	}
-	return false
-}
-
-// takesData says whether data go with a deletion.
-func takesData(n decide.Decision, s view.Situation) bool {
-	ordered := func(d *record.Desired) bool { return d != nil && d.Data != "" }
-	return slices.ContainsFunc(n.Put, func(p gate.Placed) bool { return ordered(p.Rec) }) ||
-		slices.ContainsFunc(s.Replicas, func(r view.ReplicaState) bool { return ordered(r.Desired) })
+	for _, gone := range n.Remove {
+		if gone.Cluster == cluster {
+			left--
+		}
+	}
+	return left > 0
 }
 
 // leaveCluster renders a federation without its members on a cluster. The returned decision is

@@ -116,13 +116,13 @@ func ClustersWanting(s view.Situation) []string {
 	return out
 }
 
-// ClustersWithVolume lists the clusters with a replica whose volume may be deleted: that takes
-// its owner's token.
-func ClustersWithVolume(s view.Situation) []string {
+// ClustersEnding lists the clusters of the tombstones among desired records: what an OSCAR keeps of a user's service, his
+// volume or a Secret in his namespace, goes with his token.
+func ClustersEnding(put []gate.Placed) []string {
 	var out []string
-	for _, r := range slices.Concat(s.Replicas, s.Leaving) {
-		if v := record.VolumeOf(r.Desired, r.Observed); v != nil && v.Deletable {
-			out = append(out, r.At.ClusterID)
+	for _, p := range put {
+		if p.Rec.Tombstone() {
+			out = append(out, p.Cluster)
 		}
 	}
 	return out

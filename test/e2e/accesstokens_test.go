@@ -162,29 +162,39 @@ func TestAClusterThatChangesItsMindAboutTheUser(t *testing.T) {
 	})
 }
 
+// withSecrets is a world that alice may use, whose syncers see Secrets.
+func withSecrets(t *testing.T) (w *world.World) {
+	t.Helper()
+	w = withUsers(t, func(o *world.Options) {
+		o.ControlPlane = func(c *controlplane.Config) { c.ApplyGrace = 5 * time.Second }
+		o.Syncer = func(c *syncer.Config) {
+			id := c.ClusterID
+			c.LateWindow = time.Minute
+			c.Kube = world.Secrets{Of: func() *oscarsim.Sim { return w.Cluster(id).Sim }}
+		}
+	})
+	return w
+}
+
+// secretAlone says whether alice's service has a Secret on a cluster, and does not stand there.
+func secretAlone(w *world.World, id, name string) bool {
+	_, stands := w.Cluster(id).Sim.Service(name)
+	_, secret := w.Cluster(id).Sim.State().Secrets[kube.Namespace(kube.ServicesNamespace, alice)+"/"+name]
+	return secret && !stands
+}
+
 // An OSCAR dies when it has made the Secret of a user's service, and is away until the creation is taken back. Then that
 // goes, too, which takes her token, and she can create it again.
 func TestTheSecretOfACreationThatIsTakenBackGoes(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
-		var w *world.World
-		w = withUsers(t, func(o *world.Options) {
-			o.ControlPlane = func(c *controlplane.Config) { c.ApplyGrace = 5 * time.Second }
-			o.Syncer = func(c *syncer.Config) {
-				id := c.ClusterID
-				c.LateWindow = time.Minute
-				c.Kube = world.Secrets{Of: func() *oscarsim.Sim { return w.Cluster(id).Sim }}
-			}
-		})
+		w := withSecrets(t)
 		at := w.Cluster(b)
 		if err := at.Sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultCrashSecret, Count: 1}); err != nil {
 			t.Fatal(err)
 		}
 		created := make(chan error, 1)
 		go func() { created <- createAs(w, w.Token(alice, nil), usersBody(), client.CreateOptions{}) }()
-		alone := func() bool {
-			_, left := at.Sim.State().Secrets[kube.Namespace(kube.ServicesNamespace, alice)+"/"+names[1]]
-			return left
-		}
+		alone := func() bool { return secretAlone(w, b, names[1]) }
 		w.Eventually("its Secret is alone", alone)
 		at.OscarDies()
 		if err := <-created; err == nil {
@@ -203,6 +213,46 @@ func TestTheSecretOfACreationThatIsTakenBackGoes(t *testing.T) {
 			t.Errorf("once more: %v", err)
 		}
 	})
+}
+
+// An OSCAR dies in the DELETE of a user's service and leaves its Secret: it goes with the token that came with her order,
+// whether all of the federation is deleted or one member.
+func TestTheSecretOfAUsersServiceThatIsDeletedGoes(t *testing.T) {
+	for name, remove := range map[string]func(*world.World, *client.Client) error{
+		"all of it": func(w *world.World, user *client.Client) error {
+			_, err := user.DeleteService(w.T.Context(), names[0], client.DeleteOptions{})
+			return err
+		},
+		"one member": func(w *world.World, user *client.Client) error {
+			_, err := user.DeleteService(w.T.Context(), names[1], client.DeleteOptions{})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				w := withSecrets(t)
+				if err := createAs(w, w.Token(alice, nil), usersBody(), client.CreateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				for _, id := range []string{a, b, c} {
+					forgetToken(w, id)
+				}
+				if err := w.Cluster(b).Sim.SetFault(oscarsim.Fault{Op: oscarsim.OpDelete, Fault: oscarsim.FaultCrashSecret, Count: 1}); err != nil {
+					t.Fatal(err)
+				}
+				if err := remove(w, w.WithToken(w.Token(alice, nil))); err != nil {
+					t.Fatal(err)
+				}
+				w.Eventually("it is gone there", func() bool { return len(w.Keys(record.DesiredServiceKey(b, names[1]))) == 0 })
+				if secretAlone(w, b, names[1]) {
+					t.Error("the Secret is left")
+				}
+				if left := accessTokens(w); len(w.Keys(record.FederationsPrefix)) == 0 && len(left) > 0 {
+					t.Errorf("her token is kept: %v", left)
+				}
+			})
+		})
+	}
 }
 
 // phase is that of the only federation.

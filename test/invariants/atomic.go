@@ -37,6 +37,11 @@ func atomicStands(c *checker, uid string, f, was *record.Federation) {
 	c.strays(uid, f)
 	c.nameMatches(uid, f, was)
 	if f == nil {
+		for _, m := range membersOf(was) {
+			if key := record.TokensKey(m.ClusterID, uid); c.now(key) != nil {
+				c.violatef(RuleSecrets, key, "the owner's access token is kept although federation %s is gone", uid)
+			}
+		}
 		return
 	}
 	c.submittedIsKept(f, f.Generation, mustExist(f.Phase))
@@ -82,18 +87,26 @@ func (c *checker) submittedIsKept(f *record.Federation, generation int64, secret
 	}
 }
 
-// noAccess: the transaction that ends a federation takes its owner's tokens away, unless his data
-// go with it, or a creation is still to be taken back there. A request of his that crosses it may still bring one, which
-// expires.
+// noAccess: the transaction that ends a federation takes its owner's tokens away from each cluster where nothing of it is
+// to end yet. A request of his that crosses it may still bring one, which expires.
 func (c *checker) noAccess(f *record.Federation, m record.Member) {
 	key := record.TokensKey(m.ClusterID, f.UID)
-	back := f.Phase == record.PhaseRollingBack || f.Phase == record.PhaseRolledBack
-	if d := as[record.Desired](c.now(record.DesiredServiceKey(m.ClusterID, m.ServiceName))); d != nil && (back || f.Phase == record.PhaseDeleting && d.Data != "") {
-		return
+	for _, one := range membersOf(f) {
+		d := as[record.Desired](c.now(record.DesiredServiceKey(one.ClusterID, one.ServiceName)))
+		if one.ClusterID == m.ClusterID && d != nil && d.Federation == f.UID && d.Tombstone() {
+			return
+		}
 	}
 	if !mustExist(f.Phase) && c.changed[record.FederationKey(f.UID)] != nil && c.now(key) != nil {
 		c.violatef(RuleSecrets, key, "the owner's access token is kept although federation %s is %s", f.UID, f.Phase)
 	}
+}
+
+func membersOf(f *record.Federation) []record.Member {
+	if f == nil {
+		return nil
+	}
+	return slices.Concat(f.Members, f.Leaving)
 }
 
 // changeIsWhole: a change that waits for votes has asked everybody whom it adds, and

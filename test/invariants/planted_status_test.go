@@ -69,9 +69,12 @@ func TestPromise9Secrets(t *testing.T) {
 		{"an access token that is not sealed", afterwards(func(x *txn, f *federation) {
 			x.put(record.TokensKey("b", "f1"), record.Tokens{V: 1, Generation: 1, Access: "at"})
 		}), "access is no age envelope", nil},
-		{"an access token that outlives its federation", spoil("bury", func(x *txn, f *federation) {
+		{"an access token that outlives its federation", spoil("forget", func(x *txn, _ *federation) {
 			x.put(record.TokensKey("b", "f1"), record.Tokens{V: 1, Generation: 1, Access: envelope(t)})
-		}), "the owner's access token is kept although federation f1 is deleting", nil},
+		}), "the owner's access token is kept although federation f1 is gone", nil},
+		{"an access token that outlives what ends with it", spoilRollback("rolled back", func(x *txn, _ *federation) {
+			x.put(record.TokensKey("b", "f1"), record.Tokens{V: 1, Generation: 1, Access: envelope(t)})
+		}), "the owner's access token is kept although federation f1 is rolled_back", nil},
 		{"a subject of another user", func(s *script, f *federation) {
 			for _, issuer := range []string{"https://a.example.org", "https://b.example.org"} {
 				s.step("bind", func(x *txn) { x.put(record.OwnerKey("somebody"), record.Owner{V: 1, Issuer: issuer}) })

@@ -193,13 +193,13 @@ func ofFederations() []defect {
 		one(
 			"the owner's token is not passed on with his deletion",
 			"controlplane/federations/reconcile.go",
-			"return takesData(n, s)",
+			"return left > 0",
 			"return false",
 		).was("bc379e4").shows("a volume is deleted with another token of its owner"),
 		one(
-			"the owner's tokens outlive a deletion that takes no data",
+			"the owner's tokens outlive what ends with them",
 			"controlplane/federations/reconcile.go",
-			"return takesData(n, s)",
+			"return left > 0",
 			"return true",
 		),
 	}
