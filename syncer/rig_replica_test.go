@@ -29,6 +29,7 @@ type replica struct {
 	secret      string   // of KEY; empty for none
 	left        []string
 	leftBy      []string // default: the service itself, if anything is left
+	secretLeft  bool
 	owner       string
 	cpu         string
 	drift       string
@@ -138,7 +139,7 @@ func (r *rig) order(p *replica, intent record.Intent, change ...func(*record.Des
 	r.t.Helper()
 	spec := r.stage(p)
 	p.desired = record.Desired{V: 1, Intent: intent, Federation: "fed", GroupID: "g", UID: p.uid, Generation: p.generation,
-		RequestID: uuid.NewString(), Owner: p.owner, Drift: p.drift, Spec: spec, Mark: record.Mark(p.token)}
+		RequestID: uuid.NewString(), Owner: p.owner, Drift: p.drift, Spec: spec, Mark: record.Mark(p.token), SecretLeft: p.secretLeft}
 	if intent == record.IntentPrepare || intent == record.IntentApply {
 		p.desired.Deadline = new(record.At(time.Now().Add(time.Minute)))
 	}

@@ -111,7 +111,7 @@ func (s site) Vote(ctx context.Context, q relay.Question) (relay.Vote, error) {
 	if err != nil {
 		return relay.Vote{}, err
 	}
-	opinion, err := s.services.Ask(ctx, services.Question{Name: q.Service, Owner: q.Owner, Definition: def, Token: manager.Bearer(q.Token)})
+	opinion, err := s.services.Ask(ctx, services.Question{Name: q.Service, Owner: q.Owner, Definition: def, SecretLeft: q.SecretLeft, Token: manager.Bearer(q.Token)})
 	if err != nil {
 		if told, ok := errors.AsType[*services.CannotTellError](err); ok {
 			return relay.Vote{}, told

@@ -24,6 +24,8 @@ type RelayQuestion struct {
 	// that may have made those.
 	Left   []string `json:"left,omitempty"`
 	LeftBy []string `json:"left_by,omitempty"`
+	// SecretLeft says that an earlier life has left the Secret of its name.
+	SecretLeft bool `json:"secret_left,omitempty"`
 }
 
 // RelayVote is what the cluster would vote now.

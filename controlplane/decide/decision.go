@@ -92,7 +92,7 @@ func removalOf(r view.ReplicaState, s view.Situation) removal {
 		}
 		if r.Desired.Keep == "" {
 			out.Deleted.BucketsLeft, out.Deleted.BucketFates = r.Observed.BucketsMade, r.Observed.BucketFates
-			out.Deleted.VolumeFate = r.Observed.VolumeFate
+			out.Deleted.VolumeFate, out.Deleted.SecretLeft = r.Observed.VolumeFate, r.Observed.SecretLeft
 		}
 	}
 	return out

@@ -109,6 +109,8 @@ type Rendered struct {
 	Left []string
 	// leftBy names the services that may have made those; nil without any.
 	leftBy []string
+	// secretLeft says that an earlier life has left the Secret of its name.
+	secretLeft bool
 	// Origin is the storage of the origin that it uses; nil for its own cluster's.
 	Origin *record.OriginStorage
 	Sees   []string
@@ -122,7 +124,7 @@ func (r Rendered) Question(owner string) (v1.RelayQuestion, error) {
 	if err != nil {
 		return v1.RelayQuestion{}, fmt.Errorf("service %q: %w", service.Name, err)
 	}
-	return v1.RelayQuestion{Owner: owner, Service: body, Left: r.Left, LeftBy: r.leftBy}, nil
+	return v1.RelayQuestion{Owner: owner, Service: body, Left: r.Left, LeftBy: r.leftBy, SecretLeft: r.secretLeft}, nil
 }
 
 // Made is one rendered replica: its desired record, the spec that it names, and their source.
@@ -173,6 +175,7 @@ func (r *Renderer) replica(i int, m record.Member) (Made, error) {
 	}
 	what := Rendered{At: m, Public: public, Patch: patch, Sees: view.Sees(r.graph, i), Origin: r.originOf(i)}
 	what.Left, what.leftBy = r.left(m, public)
+	what.secretLeft = r.secretLeft(m)
 	spec := record.Spec{V: record.Version, Owner: r.fed.Owner, Left: what.Left, LeftBy: what.leftBy, Origin: what.Origin, VolumeGoes: topology.VolumeGoes(r.service)}
 	if err := r.fill(&spec, i, mark, what); err != nil {
 		return Made{}, fmt.Errorf("write %s/%s: %w", m.ClusterID, m.ServiceName, err)
@@ -181,7 +184,7 @@ func (r *Renderer) replica(i int, m record.Member) (Made, error) {
 		V: record.Version, Intent: record.IntentPrepare, Federation: r.fed.UID, GroupID: r.fed.GroupID, UID: m.UID,
 		Generation: r.fed.Generation, RequestID: r.fed.RequestID, Owner: r.fed.Owner, Drift: r.fed.Drift,
 		Paused: r.fed.Halted(), RunState: r.fed.RunState, ReschedulerThreshold: r.fed.ReschedulerThreshold, Spec: name, Sees: what.Sees, Mark: record.Mark(token), Deadline: r.fed.Deadline,
-		Epoch: r.fed.Epoch,
+		Epoch: r.fed.Epoch, SecretLeft: what.secretLeft,
 	}
 	return Made{
 		Desired: gate.Placed{Cluster: m.ClusterID, Service: m.ServiceName, Rec: desired},
@@ -266,6 +269,20 @@ func (r *Renderer) left(m record.Member, s *oscar.Service) (out, by []string) {
 	}
 	slices.Sort(out)
 	return slices.Compact(out), by
+}
+
+// secretLeft says that the last life of the same owner at a place has left its Secret there.
+func (r *Renderer) secretLeft(m record.Member) bool {
+	var last view.Versioned[record.Deleted]
+	r.cp.state.Read(func(v *view.View) {
+		for uid := range v.DeletedOf.Of(m.ClusterID + "/" + m.ServiceName) {
+			d := v.Deleted.Get(uid)
+			if d.Rec != nil && d.Rec.Owner == r.fed.Owner && d.Rev > last.Rev && (d.Rec.ClusterUID == "" || d.Rec.ClusterUID == v.ClusterUID(m.ClusterID)) {
+				last = d
+			}
+		}
+	})
+	return last.Rec != nil && last.Rec.SecretLeft
 }
 
 // Stage writes records that nothing refers to yet, in as few transactions as

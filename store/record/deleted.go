@@ -21,6 +21,9 @@ type Deleted struct {
 	BucketFates []BucketFate `json:"bucket_fates,omitempty"`
 	// VolumeFate is what it said of the volume; nil without one.
 	VolumeFate *VolumeFate `json:"volume_fate,omitempty"`
+	// SecretLeft says that OSCAR could not be made to delete the service's Secret: the next life of the same owner
+	// overwrites it.
+	SecretLeft bool `json:"secret_left,omitempty"`
 	// Foreign says that what carries our marks at the place is not ours, or not any
 	// more: no tombstone is written for it again.
 	Foreign   bool `json:"foreign,omitempty"`

@@ -53,6 +53,8 @@ type Desired struct {
 	Again bool `json:"again,omitempty"`
 	// Told is what was reported of it, where that counts, when a readmission of its cluster deleted the report.
 	Told *Told `json:"told,omitempty"`
+	// SecretLeft says that an earlier life of the same owner has left the Secret of the service's name: it is overwritten.
+	SecretLeft bool `json:"secret_left,omitempty"`
 	// Keep is release when the service is not to be deleted but given free: it
 	// stays, without our marks.
 	Keep string `json:"keep,omitempty" words:"release"`

@@ -41,7 +41,9 @@ type Observed struct {
 	Volume *Volume `json:"volume,omitempty"`
 	// VolumeFate goes with phase deleted; nil without a volume.
 	VolumeFate *VolumeFate `json:"volume_fate,omitempty"`
-	Reason     Reason      `json:"reason"`
+	// SecretLeft goes with phase deleted: the service's Secret stands yet.
+	SecretLeft bool   `json:"secret_left,omitempty"`
+	Reason     Reason `json:"reason"`
 	// Operation and Status tell which call to OSCAR failed and what it answered. An acknowledged
 	// tombstone has OperationDelete when something of ours was deleted for it.
 	Operation          string `json:"operation,omitempty"`

@@ -20,6 +20,8 @@ type Question struct {
 	// Left names the buckets of earlier lives that it may attach to, and LeftBy the services
 	// that may have made those.
 	Left, LeftBy []string
+	// SecretLeft says that an earlier life has left the Secret of its name.
+	SecretLeft bool
 	// Token is the owner's own; empty for the administrator's service.
 	Token string
 }
@@ -61,7 +63,8 @@ func (h *handler) vote(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), h.limits.Ask)
 	defer cancel()
 	vote, err := h.site.Vote(ctx, Question{
-		Service: r.PathValue("service"), Owner: question.Owner, Definition: question.Service, Left: question.Left, LeftBy: question.LeftBy, Token: token,
+		Service: r.PathValue("service"), Owner: question.Owner, Definition: question.Service, Left: question.Left, LeftBy: question.LeftBy,
+		SecretLeft: question.SecretLeft, Token: token,
 	})
 	if err != nil {
 		refuse(http.StatusServiceUnavailable, v1.RelayAway, err.Error())

@@ -15,6 +15,8 @@ import (
 type Question struct {
 	Name, Owner string
 	Definition  *definition.Definition
+	// SecretLeft says that an earlier life has left the Secret of its name.
+	SecretLeft bool
 	// Token is the owner's own; empty for the administrator's service.
 	Token manager.Bearer
 }
@@ -51,7 +53,7 @@ func (s *Services) Ask(ctx context.Context, q Question) (Opinion, error) {
 	v := &observation{name: q.Name, def: q.Definition, asOf: s.NewEnough(q.Name, s.session.Now(), listAge)}
 	v.now = s.session.Now()
 	// A life that is nowhere: whatever stands under the name is not ours.
-	v.desired = &record.Desired{Intent: record.IntentPrepare, Owner: q.Owner, UID: record.NewUID()}
+	v.desired = &record.Desired{Intent: record.IntentPrepare, Owner: q.Owner, UID: record.NewUID(), SecretLeft: q.SecretLeft}
 	if definition.UsersService(v.desired) {
 		if q.Token == "" {
 			return Opinion{}, &CannotTellError{"a user's service is asked about with his own access token alone"}

@@ -157,7 +157,7 @@ func (s *Services) settle(ctx context.Context, v *observation) error {
 
 // acknowledge reports that a tombstone's service is gone.
 func (s *Services) acknowledge(ctx context.Context, v *observation, d decision) error {
-	f := finding{phase: record.PhaseDeleted, reason: record.ReasonDeleted, message: d.message}
+	f := finding{phase: record.PhaseDeleted, reason: record.ReasonDeleted, message: d.message, secretLeft: v.local.secretAlone}
 	deleted := v.observed != nil && v.observed.ReadBack != ""
 	s.process.writes.change(v.name, func(n *recent) { deleted = deleted || n.erased == v.desired.UID })
 	switch {

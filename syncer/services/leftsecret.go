@@ -21,13 +21,14 @@ import (
 // A Secret that stands alone is taken for ours when a write was at work that can have left it, and none stood before that
 // write. Nothing else tells: OSCAR gives it no label and no owner, and the syncer has no right to read it. Such a write is
 // noted in the report before it is sent (Observed.Bare), for a syncer that is started later. A readmission, which deletes
-// the report, keeps the note in the order (Told.Bare).
+// the report, keeps the note in the order (Told.Bare). One that could not be deleted, as for want of its owner's token, is
+// told with the end of its life (Deleted.SecretLeft), and the next life of the same owner takes it for its own.
 
 // lookForSecret says whether a Secret that a write for this life can have left stands where the service is missing.
 func (s *Services) lookForSecret(ctx context.Context, v *observation) error {
 	noted := v.notedBare() != ""
 	s.process.writes.change(v.name, func(n *recent) { noted = noted && n.erased != v.desired.UID }) // of that DELETE this process knows more
-	if v.local.whose != noService || !v.memory.leavesSecret && !noted && !v.hadSecret() {
+	if v.local.whose != noService || !v.memory.leavesSecret && !noted && !v.hadSecret() && !v.inheritsSecret() {
 		return nil
 	}
 	left, _, err := s.secretStands(ctx, v)
@@ -109,18 +110,25 @@ func (v *observation) hadSecret() bool {
 		v.def != nil && len(v.def.Service.Environment.Secrets) > 0
 }
 
+// inheritsSecret says that what stands is of an earlier life, and this one was not seen in place.
+func (v *observation) inheritsSecret() bool {
+	return v.desired.SecretLeft && (v.observed == nil || v.observed.ReadBack == "")
+}
+
 // barePOST is the body that makes the service bare, and noted, before a POST of secrets; nil for another POST.
 func (s *Services) barePOST(ctx context.Context, v *observation) ([]byte, error) {
 	if len(v.def.Service.Environment.Secrets) == 0 {
 		return nil, nil
 	}
 	bare, err := v.def.BareBody()
-	if err != nil || v.local.secretAlone {
+	if err != nil {
 		return bare, err
 	}
-	// One that stands already is not ours, unless that is noted.
-	if stands, known, err := s.secretStands(ctx, v); err != nil || stands || !known {
-		return bare, err
+	if !v.local.secretAlone {
+		// One that stands already is not ours, unless that is noted.
+		if stands, known, err := s.secretStands(ctx, v); err != nil || stands || !known {
+			return bare, err
+		}
 	}
 	return bare, s.keepBare(ctx, v, bare)
 }
@@ -187,4 +195,5 @@ func (s *Services) sweep(ctx context.Context, v *observation) (bool, error) {
 }
 
 // secretLeft tells of a Secret that OSCAR could not be made to delete.
-const secretLeft = "the service's Secret is left on the cluster, and OSCAR refuses a service of this name with secrets: delete the Secret there"
+const secretLeft = "the service's Secret is left on the cluster, and OSCAR refuses a service of this name with secrets: " +
+	"create the service again, which overwrites it, or delete the Secret there"

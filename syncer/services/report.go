@@ -44,6 +44,8 @@ type finding struct {
 	mounts *record.Volume
 	// runState, when set, is how the exposed service was seen.
 	runState record.RunState
+	// secretLeft goes with a deleted service.
+	secretLeft bool
 	// remade says that a POST is sent next for a service that has vanished.
 	remade bool
 	// beside says that it is told beside an open vote: once that is given it is no news.
@@ -118,6 +120,7 @@ func nextReport(before *record.Observed, d *record.Desired, revision int64, epoc
 		BucketFates:        f.fates,
 		Volume:             f.mounts,
 		VolumeFate:         f.volume,
+		SecretLeft:         f.secretLeft,
 		RunState:           f.runState,
 		Reason:             f.reason,
 		Operation:          f.operation,

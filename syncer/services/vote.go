@@ -126,7 +126,7 @@ func (s *Services) checkName(ctx context.Context, v *observation) (*refusal, err
 		return &refusal{record.ReasonNameTaken, fmt.Sprintf(
 			"a service named %q that is not of the federation stands on the cluster; choose another name, or delete it there", v.name)}, nil
 	}
-	if v.service == nil {
+	if v.service == nil && !v.desired.SecretLeft {
 		left, err := s.deps.Kube.SecretLeft(ctx, v.desired.Owner, v.name)
 		switch {
 		case errors.Is(err, kube.ErrAbsent):

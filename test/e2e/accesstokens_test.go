@@ -255,6 +255,37 @@ func TestTheSecretOfAUsersServiceThatIsDeletedGoes(t *testing.T) {
 	}
 }
 
+// Her token is over when a creation is taken back whose OSCAR has left a Secret: it stays, and her next creation
+// overwrites it.
+func TestASecretThatWasLeftIsOverwritten(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := withSecrets(t)
+		at := w.Cluster(b)
+		if err := at.Sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultCrashSecret, Count: 1}); err != nil {
+			t.Fatal(err)
+		}
+		created := make(chan error, 1)
+		go func() { created <- createAs(w, w.Token(alice, nil), nobodysTurn(), client.CreateOptions{}) }()
+		w.Eventually("its Secret is alone", func() bool { return secretAlone(w, b, names[1]) })
+		at.OscarDies()
+		forgetToken(w, b)
+		if err := <-created; err == nil {
+			t.Fatal("it is created without an OSCAR")
+		}
+		at.OscarLives()
+		w.Eventually("it is taken back", func() bool { return gone(w) })
+		if !secretAlone(w, b, names[1]) {
+			t.Error("the Secret is gone without a token")
+		}
+		if err := createAs(w, w.Token(alice, nil), nobodysTurn(), client.CreateOptions{}); err != nil {
+			t.Fatalf("once more: %v", err)
+		}
+		if v, _ := at.Sim.Service(names[1]); v.Secrets["KEY"] == "" {
+			t.Error("it has no secret")
+		}
+	})
+}
+
 // phase is that of the only federation.
 func phase(w *world.World) record.Phase {
 	w.T.Helper()
