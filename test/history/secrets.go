@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
@@ -36,7 +37,8 @@ func (p *player) seesSecrets(c *syncer.Config) {
 }
 
 // secretsLeft says which Secrets of ours there are yet, where syncers see them. A store that has gone back does not know of
-// each that was left, and services may stay with a guest.
+// each that was left, and services may stay with a guest. That of a person's service goes with his access token: when that
+// is over before the cluster comes to it, the Secret stays for his next creation, and that is told.
 func (p *player) secretsLeft(context.Context) (open []string) {
 	if !p.plan.Shape.Kubernetes || p.plan.Restores() {
 		return nil
@@ -44,10 +46,25 @@ func (p *player) secretsLeft(context.Context) (open []string) {
 	for i := range p.plan.Shape.Clusters {
 		all := p.w.Cluster(clusterID(i)).Sim.State().Secrets
 		for _, name := range slices.Sorted(maps.Keys(all)) {
-			if all[name]["KEY"] == secret {
+			if all[name]["KEY"] == secret && !p.toldOfSecret(clusterID(i), name) {
 				open = append(open, fmt.Sprintf("the Secret %s of %s is left", name, clusterID(i)))
 			}
 		}
 	}
 	return open
+}
+
+// toldOfSecret says whether a syncer has told that the Secret of a person's service stays.
+func (p *player) toldOfSecret(cluster, secret string) bool {
+	_, service, _ := strings.Cut(secret, "/")
+	if !strings.HasPrefix(service, "person") {
+		return false
+	}
+	for line := range strings.Lines(p.w.Log.String()) {
+		if strings.Contains(line, fmt.Sprintf(`"cluster":%q`, cluster)) && strings.Contains(line, fmt.Sprintf(`"service":%q`, service)) &&
+			strings.Contains(line, "the service's Secret is left on the cluster") {
+			return true
+		}
+	}
+	return false
 }
