@@ -202,5 +202,11 @@ func ofFederations() []defect {
 			"return left > 0",
 			"return true",
 		),
+		one(
+			"the next life is not told of a Secret that the last one left",
+			"controlplane/federations/render.go",
+			"return last.Rec != nil && last.Rec.SecretLeft",
+			"return false",
+		).shows("a Secret that stays for want of a token is overwritten by the next creation"),
 	}
 }
