@@ -105,6 +105,7 @@ func suites() []suite {
 		{trials: jobWayTrials()}, {trials: tokenTrials(), people: 1}, {trials: tokenWayTrials(), people: 1}, {trials: serviceTrials()}, {trials: foundTrials(), limited: true}, {trials: unclaimedTrials()},
 		{trials: slowTrials(), latency: time.Minute}, {trials: originTrials(), people: 1, origin: true},
 		{trials: readmitTrials(), limited: true}, {trials: secretTrials(), people: 1, kubernetes: true},
+		{trials: doubtTrials()},
 	}
 }
 

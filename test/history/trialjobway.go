@@ -48,6 +48,7 @@ func jobWayTrials() map[string]func(*trial) error {
 		"a job that has failed runs again when it is replayed":                          (*trial).replayFailed,
 		"a job that has failed does not run again without its service":                  (*trial).replayWithout,
 		"a job that has failed does not run again without its event":                    (*trial).replayLarge,
+		"a job that has succeeded is not replayed":                                      (*trial).replayEnded,
 	}
 }
 
@@ -422,4 +423,13 @@ func jobOf(sim *oscarsim.Sim, service, event string) string {
 		}
 	}
 	return ""
+}
+
+// replayEnded replays a job that has succeeded.
+func (t *trial) replayEnded() error {
+	defer t.only()()
+	id, name, err := t.waitsAt()
+	err = errors.Join(err, t.sim.SetJobStatus(jobService, name, oscarsim.JobSucceeded), t.becomes(id, record.JobSucceeded))
+	_, replayed := t.api.ReplayJob(t.ctx, id)
+	return errors.Join(err, refused(replayed, v1.CodeFailedPrecondition))
 }

@@ -19,6 +19,7 @@ func secretTrials() map[string]func(*trial) error {
 		"a Secret of a user's service that is left in its deletion goes with his token":         (*trial).secretDeleted,
 		"a Secret that stays for want of a token is overwritten by the next creation":           (*trial).secretInherited,
 		"a Secret that stays for want of a token does not keep the next creation from its plan": (*trial).secretPlanned,
+		"a Secret whose POST an earlier syncer has sent is overwritten":                         (*trial).secretSuccessor,
 	}
 }
 
@@ -93,4 +94,21 @@ func (t *trial) secretPlanned() error {
 		}
 	}
 	return errors.Join(err, t.createOwned(""))
+}
+
+// secretSuccessor has the syncer die as soon as the Secret stands alone: the next one waits for the POST of before.
+func (t *trial) secretSuccessor() error {
+	before, outcome := t.secrets(), make(chan error, 1)
+	err := t.diesAt(oscarsim.OpCreate, 1)
+	go func() { outcome <- t.create(trialLate, nil) }()
+	err = errors.Join(err, awaitEach(time.Second, "its Secret stands", func() bool { return t.secrets() > before }))
+	t.cluster.Kill()
+	t.cluster.Start()
+	if err = errors.Join(err, <-outcome); err != nil {
+		return err
+	}
+	if view, _ := t.sim.Service(t.name); view.Secrets["KEY"] != secret {
+		err = fmt.Errorf("its secrets are %q", view.Secrets)
+	}
+	return errors.Join(err, t.delete(), t.nowhere())
 }
