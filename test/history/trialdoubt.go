@@ -15,29 +15,30 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
-// doubtTrials are those of services of which OSCAR does not show all: whether it came as far as their webhook when its
-// POST failed, or whether they changed when it is of another version.
+// doubtTrials are those of services of which OSCAR does not show all: whether it came as far as their webhook when it
+// died in their POST, or whether they changed when it is of another version.
 func doubtTrials() map[string]func(*trial) error {
 	return map[string]func(*trial) error{
-		"a service that OSCAR has made and failed is ready when its webhook is registered": (*trial).registerFails,
-		"a service that OSCAR has made and failed waits while its cluster is paused":       (*trial).registerRests,
-		"a service that OSCAR has made again and failed is left alone while it is paused":  (*trial).registerPaused,
-		"a service that OSCAR has made again and failed is started before it is changed":   (*trial).registerStopped,
-		"a service that a new version of OSCAR shows otherwise is not told as changed":     (*trial).upgradedOSCAR,
+		"a service in whose POST OSCAR died is ready when its webhook is registered":   (*trial).registerFails,
+		"a service in whose POST OSCAR died waits while its cluster is paused":         (*trial).registerRests,
+		"a service that a dying OSCAR has made again is left alone while it is paused": (*trial).registerPaused,
+		"a service that a dying OSCAR has made again is started before it is changed":  (*trial).registerStopped,
+		"a service that a new version of OSCAR shows otherwise is not told as changed": (*trial).upgradedOSCAR,
 	}
 }
 
-// doubted makes the service, whose POST OSCAR answers with an error, and does something before its webhook is registered.
+// doubted makes the service, in whose POST OSCAR dies before webhook and buckets, and does something before the webhook
+// is registered.
 func (t *trial) doubted(meanwhile func() error) error {
-	err := t.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.Fault500After, Count: 1})
+	err := t.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultCrash, Count: 1})
 	outcome := make(chan error, 1)
 	go func() { outcome <- t.create(trialLate, nil) }()
 	return errors.Join(err, t.madeSo(), meanwhile(), <-outcome)
 }
 
-// remade has the service vanish, whose POST OSCAR answers with an error, too.
+// remade has the service vanish, in whose POST OSCAR dies, too.
 func (t *trial) remade() error {
-	err := t.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.Fault500After, Count: 1})
+	err := t.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultCrash, Count: 1})
 	t.sim.RemoveService(t.name)
 	return errors.Join(err, t.madeSo())
 }
