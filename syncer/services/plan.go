@@ -155,7 +155,7 @@ func planPresent(s situation) decision {
 	asAsked := s.local.differs == "" && s.local.generation == s.desired.Generation && s.local.epoch == s.desired.Epoch
 	switch {
 	case undisturbed && len(s.local.missing) > 0:
-		return planDrift(s, fmt.Sprintf("the service is without its buckets (%s)", strings.Join(s.local.missing, ", ")))
+		return planDrift(s, s.lacksBuckets())
 	case undisturbed && s.runsOtherwise():
 		return planRunState(s)
 	case undisturbed:
@@ -177,7 +177,7 @@ func planPresent(s situation) decision {
 // mayLackWebhook says that nothing shows that OSCAR came as far as the webhook when it made the service. OSCAR
 // shows no webhook, and a PUT of the same definition registers none.
 func (s situation) mayLackWebhook() bool {
-	return s.memory.unconfirmed && !s.proven() && !(s.applied() && s.desired.Drift == oscar.DriftReport)
+	return s.memory.unconfirmed && !s.proven() && !((s.applied() || s.stood()) && s.desired.Drift == oscar.DriftReport)
 }
 
 // proven says that buckets show the webhook: OSCAR makes those of a POST after it has registered it. A POST that was
@@ -189,7 +189,11 @@ func (s situation) proven() bool {
 // halfCreated says that the first creation of a coordinator ended before its buckets. A PUT makes them, but no tags,
 // without which nobody is given a link to them: it is told. A worker does without.
 func (s situation) halfCreated() bool {
-	return !s.local.worker && len(s.local.missing) > 0 && (s.observed == nil || s.observed.ReadBack == "")
+	return !s.local.worker && len(s.local.missing) > 0 && !s.stood() && (s.observed == nil || s.observed.ReadBack == "")
+}
+
+func (s situation) lacksBuckets() string {
+	return fmt.Sprintf("the service is without its buckets (%s)", strings.Join(s.local.missing, ", "))
 }
 
 // planRegister: the webhook is registered once, whether it is there or not.
@@ -262,15 +266,16 @@ func planAsAsked(s situation) decision {
 		return decision{act: look, after: min(wait, pollWrite)}
 	}
 	switch {
+	case s.stood():
+		return planDrift(s, s.lacksBuckets())
 	case s.halfCreated():
+		return decision{act: report, phase: record.PhaseFailed, reason: record.ReasonCreateFailed, operation: create.operation(), message: fmt.Sprintf(
+			"the service is half-created: OSCAR made it without its buckets (%s), so nothing triggers it; delete the federation and create it again",
+			strings.Join(s.local.missing, ", "))}
 	case s.Stopped, s.desired.Paused:
 		return s.waits()
-	default:
-		return planUpdate(s) // which makes them
 	}
-	return decision{act: report, phase: record.PhaseFailed, reason: record.ReasonCreateFailed, operation: create.operation(), message: fmt.Sprintf(
-		"the service is half-created: OSCAR made it without its buckets (%s), so nothing triggers it; delete the federation and create it again",
-		strings.Join(s.local.missing, ", "))}
+	return planUpdate(s) // which makes them
 }
 
 // whatChanged says what a user has done to the service.

@@ -154,10 +154,12 @@ func TestPlan(t *testing.T) {
 		{"perhaps without a webhook, stopped", situation{desired: toStop, fresh: true, local: mine(runs, halted), memory: memory{unconfirmed: true}}, decision{act: start}},
 		{"its buckets show that it has a webhook", situation{desired: apply, fresh: true, local: mine(func(l *local) { l.makes = true }), memory: memory{unconfirmed: true}}, decision{act: settle}},
 		{"a coordinator without its buckets", situation{desired: apply, fresh: true, local: mine(func(l *local) { l.makes, l.missing = true, []string{"b"} }), memory: memory{unconfirmed: true}}, report1(record.PhaseFailed, record.ReasonCreateFailed)},
+		{"a coordinator without its buckets, and the report forgotten, report only", situation{desired: desired(record.IntentApply, func(d *record.Desired) { d.Drift, d.Told = "report", &record.Told{Applied: d.Generation} }), fresh: true, local: mine(func(l *local) { l.makes, l.missing = true, []string{"b"} })}, report1(record.PhaseDrifted, record.ReasonDrifted)},
 		{"a worker without its buckets, perhaps without a webhook", situation{desired: apply, fresh: true, local: mine(func(l *local) { l.makes, l.worker, l.missing = true, true, []string{"b"} }), memory: memory{unconfirmed: true}}, decision{act: register}},
 		{"made again without its buckets", situation{desired: apply, fresh: true, observed: ready(), local: mine(func(l *local) { l.makes, l.missing = true, []string{"b"} }), memory: memory{unconfirmed: true}}, decision{act: register}},
 		{"made again, perhaps without a webhook", situation{desired: apply, fresh: true, observed: ready(), local: mine(), memory: memory{unconfirmed: true}}, decision{act: register}},
 		{"made again, perhaps without a webhook, paused", situation{desired: apply, fresh: true, Standing: paused, observed: ready(), local: mine(), memory: memory{unconfirmed: true}}, decision{act: rest}},
+		{"perhaps without a webhook, report only, and the report forgotten", situation{desired: desired(record.IntentApply, func(d *record.Desired) { d.Drift, d.Told = "report", &record.Told{Applied: d.Generation} }), fresh: true, local: mine(drift), memory: memory{unconfirmed: true}}, report1(record.PhaseDrifted, record.ReasonDrifted)},
 		{"made again, perhaps without a webhook, report only", situation{desired: reportOnly, fresh: true, observed: ready(), local: mine(), memory: memory{unconfirmed: true}}, report1(record.PhaseReady, record.ReasonApplied)},
 
 		// Drift.

@@ -228,7 +228,7 @@ const (
 // tellsDrift says whether drift is news: a repair that failed has told it.
 func (s situation) tellsDrift() bool {
 	o := s.observed
-	return o.Phase != record.PhaseFailed && (o.Phase != record.PhaseDrifted || o.Operation == "")
+	return o == nil || o.Phase != record.PhaseFailed && (o.Phase != record.PhaseDrifted || o.Operation == "")
 }
 
 // applied says that the desired generation was once seen in place.

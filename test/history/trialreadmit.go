@@ -19,16 +19,17 @@ import (
 // is readmitted.
 func readmitTrials() map[string]func(*trial) error {
 	return map[string]func(*trial) error{
-		"a job on a cluster that is readmitted is started once":                   (*trial).readmittedJob,
-		"a job whose Job is gone when its cluster is readmitted has vanished":     (*trial).readmittedDeleted,
-		"a job that is cancelled before its readmitted cluster tells of it ends":  (*trial).readmittedCancelled,
-		"a Job that OSCAR makes late for a job cancelled at a readmission goes":   (*trial).readmittedLate,
-		"a job whose member is removed from a readmitted cluster is started once": (*trial).readmittedRemoved,
-		"a job whose Job and member go from a readmitted cluster vanishes":        (*trial).readmittedGone,
-		"a service that vanishes from a cluster that is revoked is made again":    (*trial).readmittedVanished,
-		"a change that was only reported stays when its cluster is readmitted":    (*trial).readmittedDrift,
-		"a loss that is only reported stays when its cluster is readmitted":       (*trial).readmittedLoss,
-		"buckets that are to go with a service go after a readmission":            (*trial).readmittedBuckets,
+		"a job on a cluster that is readmitted is started once":                    (*trial).readmittedJob,
+		"a job whose Job is gone when its cluster is readmitted has vanished":      (*trial).readmittedDeleted,
+		"a job that is cancelled before its readmitted cluster tells of it ends":   (*trial).readmittedCancelled,
+		"a Job that OSCAR makes late for a job cancelled at a readmission goes":    (*trial).readmittedLate,
+		"a job whose member is removed from a readmitted cluster is started once":  (*trial).readmittedRemoved,
+		"a job whose Job and member go from a readmitted cluster vanishes":         (*trial).readmittedGone,
+		"a service that vanishes from a cluster that is revoked is made again":     (*trial).readmittedVanished,
+		"a change that was only reported stays when its cluster is readmitted":     (*trial).readmittedDrift,
+		"a loss that is only reported stays when its cluster is readmitted":        (*trial).readmittedLoss,
+		"buckets that are to go with a service go after a readmission":             (*trial).readmittedBuckets,
+		"a lost bucket that is only reported stays when its cluster is readmitted": (*trial).readmittedBucket,
 	}
 }
 
@@ -249,6 +250,18 @@ func (t *trial) readmittedLoss() error {
 	return errors.Join(err, t.phase(record.PhaseDrifted))
 }
 
+// readmittedBucket deletes the bucket of a service that is not repaired, and whose report is forgotten then.
+func (t *trial) readmittedBucket() error {
+	err := errors.Join(t.create(trialLate, func(f *oscar.Federation) { f.Drift = oscar.DriftReport }), t.revoked())
+	t.sim.RemoveBucket(t.name)
+	err = errors.Join(err, t.readmitted(nothing))
+	<-time.After(trialLate)
+	if n := t.changes(); t.hasBucket() || n > 0 {
+		err = errors.Join(err, fmt.Errorf("it was changed %d times", n))
+	}
+	return errors.Join(err, t.phase(record.PhaseDrifted))
+}
+
 // readmittedBuckets deletes a service with its data, whose OSCAR deletes no bucket until its cluster is readmitted.
 func (t *trial) readmittedBuckets() error {
 	t.cluster = t.player.w.Cluster(t.player.users.clusters[0])
@@ -257,12 +270,11 @@ func (t *trial) readmittedBuckets() error {
 	ctx, cancel := context.WithTimeout(t.ctx, trialSoon)
 	defer cancel()
 	_, _ = t.api.DeleteService(ctx, t.name, client.DeleteOptions{Data: "delete", Jobs: "cancel"}) // it waits for the bucket
-	has := func() bool { _, has := t.sim.Bucket(t.name); return has }
 	err = errors.Join(err, t.await("the service is gone", func() bool { return t.gone(t.sim) }))
-	if !has() {
+	if !t.hasBucket() {
 		err = errors.Join(err, errors.New("its bucket is gone before the readmission"))
 	}
 	err = errors.Join(err, t.revoked())
 	t.sim.ClearFaults()
-	return errors.Join(err, t.readmitted(nothing), t.await("its bucket is gone", func() bool { return !has() }))
+	return errors.Join(err, t.readmitted(nothing), t.await("its bucket is gone", func() bool { return !t.hasBucket() }))
 }

@@ -37,9 +37,13 @@ func (t *trial) bucket() error {
 	if err := t.create(trialLate, nil); err != nil {
 		return err
 	}
-	sim := t.player.w.Cluster(t.player.users.clusters[0]).Sim // a coordinator has its buckets
-	sim.RemoveBucket(t.name)
-	return t.await("its bucket is back", func() bool { _, has := sim.Bucket(t.name); return has })
+	t.sim.RemoveBucket(t.name)
+	return t.await("its bucket is back", t.hasBucket)
+}
+
+func (t *trial) hasBucket() bool {
+	_, has := t.sim.Bucket(t.name)
+	return has
 }
 
 func (t *trial) pause() error {

@@ -66,7 +66,7 @@ func ofTheSyncer() []defect {
 		one(
 			"a service whose buckets were deleted goes on as ready",
 			"syncer/services/plan.go",
-			"case undisturbed && len(s.local.missing) > 0:\n\t\treturn planDrift(s, fmt.Sprintf(\"the service is without its buckets (%s)\", strings.Join(s.local.missing, \", \")))\n",
+			"case undisturbed && len(s.local.missing) > 0:\n\t\treturn planDrift(s, s.lacksBuckets())\n",
 			"",
 		).was("932818e").shows("a bucket that somebody deletes is made again"),
 		one(
