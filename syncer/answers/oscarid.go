@@ -87,8 +87,11 @@ func markerOf(ctx context.Context, o Buckets) (least string, named int, err erro
 
 // administrators says whether OSCAR names its administrator as the owner of a bucket, whom it calls like itself.
 func administrators(b manager.Bucket, called func() (string, error)) (bool, error) {
-	if b.Owner == "" || definition.SameOwner(b.Owner, oscar.OwnerAdmin) {
-		return b.Owner != "", nil
+	switch {
+	case b.Owner == "":
+		return false, nil // anybody's
+	case definition.SameOwner(b.Owner, oscar.OwnerAdmin):
+		return true, nil
 	}
 	name, err := called()
 	return b.Owner == name, err

@@ -143,13 +143,9 @@ func (d *Definition) Worker() bool {
 	return worker
 }
 
-// MakesBuckets says whether a POST makes the buckets of the definition. That of
-// a mesh worker makes and touches none.
-func (d *Definition) MakesBuckets() bool {
-	worker := strings.EqualFold(strings.TrimSpace(d.Service.Annotations[oscar.AnnotationWorker]), "true")
-	mesh := d.Service.Federation != nil && strings.EqualFold(strings.TrimSpace(d.Service.Federation.Topology), oscar.TopologyMesh)
-	return !worker || !mesh
-}
+// MakesBuckets says whether a POST makes the buckets of the definition: it does on the cluster's own
+// storage, and makes and touches none on another (Storage.patch).
+func (d *Definition) MakesBuckets() bool { return d.Storage == nil }
 
 // Buckets are all buckets of the cluster's own MinIO that the definition names.
 func (d *Definition) Buckets() []string { return oscar.Buckets(d.Service) }
