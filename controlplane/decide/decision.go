@@ -91,8 +91,7 @@ func removalOf(r view.ReplicaState, s view.Situation) removal {
 			ClusterUID: r.ClusterUID, Foreign: r.Desired.Keep == record.KeepRelease,
 		}
 		if r.Desired.Keep == "" {
-			out.Deleted.BucketsLeft, out.Deleted.BucketFates = r.Observed.BucketsMade, r.Observed.BucketFates
-			out.Deleted.VolumeFate, out.Deleted.SecretLeft = r.Observed.VolumeFate, r.Observed.SecretLeft
+			out.Deleted.Remember(r.Observed)
 		}
 	}
 	return out

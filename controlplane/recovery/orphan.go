@@ -116,7 +116,7 @@ func memoryOf(t *record.Desired, o *record.Observed, cluster, clusterUID, servic
 		Foreign: t.Keep == record.KeepRelease,
 	}
 	if t.Keep == "" {
-		out.BucketsLeft, out.BucketFates, out.VolumeFate, out.SecretLeft = o.BucketsMade, o.BucketFates, o.VolumeFate, o.SecretLeft
+		out.Remember(o)
 	}
 	return out
 }

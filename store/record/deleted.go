@@ -30,6 +30,11 @@ type Deleted struct {
 	DeletedAt Time `json:"deleted_at"`
 }
 
+// Remember takes from a report what the end of the replica has left.
+func (d *Deleted) Remember(o *Observed) {
+	d.BucketsLeft, d.BucketFates, d.VolumeFate, d.SecretLeft = o.BucketsMade, o.BucketFates, o.VolumeFate, o.SecretLeft
+}
+
 // BucketFate is what became of one bucket of a replica that was deleted.
 type BucketFate struct {
 	Bucket string `json:"bucket" record:"id"`
