@@ -126,10 +126,11 @@ func TestWorkerChangeMakesBuckets(t *testing.T) {
 		p := newReplica("worker")
 		p.coordinator = false
 		r.makeReady(p)
-		p.generation, p.image = 2, "example.org/other:2"
+		p.generation, p.buckets = 2, []string{"worker", "worker-more"}
 		r.want(p, record.IntentApply)
-		if o := r.await(p, record.PhaseReady); !slices.Equal(o.BucketsMade, []string{"worker"}) {
+		if o := r.await(p, record.PhaseReady); !slices.Equal(o.BucketsMade, p.buckets) {
 			t.Errorf("buckets made: %v", o.BucketsMade)
 		}
+		r.inPlace(p)
 	})
 }

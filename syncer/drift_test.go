@@ -1,19 +1,13 @@
 package syncer_test
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/embedded"
@@ -22,7 +16,6 @@ import (
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/test/await"
-	"github.com/oscarfed/oscarfed/test/world"
 )
 
 // vandal is somebody's PUT: other image, our annotations dropped.
@@ -134,8 +127,6 @@ func TestABucketDeletedByHandIsReported(t *testing.T) {
 	})
 }
 
-// TestChangedIsRepaired, also on a worker, whose bucket that PUT makes: OSCAR's creation
-// of a worker makes none.
 func TestChangedIsRepaired(t *testing.T) {
 	for _, coordinator := range []bool{true, false} {
 		t.Run(fmt.Sprintf("coordinator %v", coordinator), func(t *testing.T) {
@@ -257,129 +248,6 @@ func TestARepairOfAUsersServiceWasNeverEnough(t *testing.T) {
 		r.ask(http.MethodPut, "/system/services", strings.Replace(vandal, "cluster_admin", bob, 1))
 		r.repairedOnce(p, before)
 	})
-}
-
-// TestANewVersionOfOSCARIsNoOpponent: its services have one more field.
-func TestANewVersionOfOSCARIsNoOpponent(t *testing.T) {
-	await.InVirtualTime(t, func(t *testing.T) {
-		r := newRig(t, oscarsim.Config{})
-		newer := &newVersion{next: r.net.Host("syncer").Transport(nil)}
-		client := world.Must(manager.New(manager.Config{Endpoint: r.url, User: "oscar", PasswordFile: r.password, Transport: newer}))(t)
-		t.Cleanup(client.Close)
-		r.start(func(c *syncer.Config) { c.OSCAR = client })
-		p := newReplica("grayify")
-		r.makeReady(p)
-		before := r.mirror.Revision()
-		newer.runs.Store(true)
-		r.repairedOnce(p, before)
-		r.equalCalls(p.name, "create", "update")
-	})
-}
-
-// TestANewVersionOfOSCARIsNoDriftToReport, where nothing is repaired and no PUT tells what it shows now.
-func TestANewVersionOfOSCARIsNoDriftToReport(t *testing.T) {
-	await.InVirtualTime(t, func(t *testing.T) {
-		r := newRig(t, oscarsim.Config{})
-		newer := &newVersion{next: r.net.Host("syncer").Transport(nil)}
-		client := world.Must(manager.New(manager.Config{Endpoint: r.url, User: "oscar", PasswordFile: r.password, Transport: newer}))(t)
-		t.Cleanup(client.Close)
-		r.start(func(c *syncer.Config) { c.OSCAR = client })
-		p := newReplica("grayify")
-		r.makeReady(p)
-		r.want(p, record.IntentApply, func(d *record.Desired) { d.Drift = "report" })
-		r.eventually("it is known of which version it is", func() bool { return r.observed(p.name).OscarVersion != "" })
-		before, since := r.observed(p.name), r.mirror.Revision()
-		newer.runs.Store(true)
-		r.eventually("it is of another", func() bool { return r.observed(p.name).OscarVersion == "v99.0.0" })
-		r.resynced()
-		if o := r.observed(p.name); o.Phase != record.PhaseReady || o.ReadBack == before.ReadBack {
-			t.Errorf("it is %+v", o)
-		}
-		if got := r.phases(p.name, since); got != "ready" {
-			t.Errorf("reports %q", got)
-		}
-		r.equalCalls(p.name, "create")
-
-		// What somebody changes is drift all the same, also in what nobody asked for.
-		if status := r.ask(http.MethodPut, "/system/services", vandal); status >= 300 {
-			t.Fatal(status)
-		}
-		r.await(p, record.PhaseDrifted)
-	})
-}
-
-// TestAnOSCARThatDoesNotTellItsVersionHoldsUpNoOtherWork: it tells everything else.
-func TestAnOSCARThatDoesNotTellItsVersionHoldsUpNoOtherWork(t *testing.T) {
-	await.InVirtualTime(t, func(t *testing.T) {
-		r := newRig(t, oscarsim.Config{})
-		newer := &newVersion{next: r.net.Host("syncer").Transport(nil)}
-		client := world.Must(manager.New(manager.Config{Endpoint: r.url, User: "oscar", PasswordFile: r.password, Transport: newer}))(t)
-		t.Cleanup(client.Close)
-		stop := r.start()
-		var unrepaired []*replica
-		for i := range 8 { // as many as are decided upon at the same time
-			p := newReplica(fmt.Sprintf("unrepaired%d", i))
-			r.makeReady(p)
-			r.want(p, record.IntentApply, func(d *record.Desired) { d.Drift = "report" })
-			r.await(p, record.PhaseReady)
-			unrepaired = append(unrepaired, p)
-		}
-		other := newReplica("other")
-		r.makeReady(other)
-		stop()
-
-		silent, newest := make(chan struct{}), unrepaired[0]
-		r.start(func(c *syncer.Config) {
-			c.OSCAR = &proxy{OSCAR: client, info: func(ctx context.Context) (manager.Info, error) {
-				select {
-				case <-silent:
-					return client.Info(ctx)
-				case <-ctx.Done():
-					return manager.Info{}, context.Cause(ctx)
-				}
-			}}
-		})
-		newer.runs.Store(true)
-		<-time.After(10 * time.Second) // all are looked at
-		other.image, other.generation = "example.org/newer", 2
-		r.want(other, record.IntentApply)
-		r.await(other, record.PhaseReady)
-		r.inPlace(other)
-
-		// What may be an upgrade is not told as a change.
-		since := r.mirror.Revision()
-		r.want(newest, record.IntentApply, func(d *record.Desired) { d.Drift = "report" })
-		<-time.After(time.Minute)
-		if got := r.phases(newest.name, since); got != "" {
-			t.Errorf("reports %q", got)
-		}
-		close(silent)
-		r.eventually("it is of another version", func() bool { return r.observed(newest.name).OscarVersion == "v99.0.0" })
-		if got := r.phases(newest.name, since); got != "ready" {
-			t.Errorf("reports %q", got)
-		}
-	})
-}
-
-// newVersion shows services as an OSCAR of another version, once it runs.
-type newVersion struct {
-	next http.RoundTripper
-	runs atomic.Bool
-}
-
-func (n *newVersion) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := n.next.RoundTrip(req)
-	if err != nil || !n.runs.Load() || req.Method != http.MethodGet || !strings.HasPrefix(req.URL.Path, "/system/services") && req.URL.Path != "/system/info" {
-		return resp, err
-	}
-	shown, err := io.ReadAll(resp.Body)
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		return nil, err
-	}
-	shown = bytes.ReplaceAll(shown, []byte(`"volume_status"`), []byte(`"added":"","volume_status"`))
-	shown = regexp.MustCompile(`"version":"[^"]*"`).ReplaceAll(shown, []byte(`"version":"v99.0.0"`))
-	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(shown)), int64(len(shown))
-	return resp, nil
 }
 
 func TestDriftThatOSCARDoesNotLetUsRepair(t *testing.T) {
