@@ -183,20 +183,28 @@ func secretAlone(w *world.World, id, name string) bool {
 	return secret && !stands
 }
 
+// diesBesideSecret has alice create a service whose OSCAR on cluster b dies when it has made the Secret.
+func diesBesideSecret(w *world.World, body string) (created <-chan error) {
+	w.T.Helper()
+	at := w.Cluster(b)
+	if err := at.Sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultCrashSecret, Count: 1}); err != nil {
+		w.T.Fatal(err)
+	}
+	outcome := make(chan error, 1)
+	go func() { outcome <- createAs(w, w.Token(alice, nil), body, client.CreateOptions{}) }()
+	w.Eventually("its Secret is alone", func() bool { return secretAlone(w, b, names[1]) })
+	at.OscarDies()
+	return outcome
+}
+
 // An OSCAR dies when it has made the Secret of a user's service, and is away until the creation is taken back. Then that
 // goes, too, which takes her token, and she can create it again.
 func TestTheSecretOfACreationThatIsTakenBackGoes(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
 		w := withSecrets(t)
 		at := w.Cluster(b)
-		if err := at.Sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultCrashSecret, Count: 1}); err != nil {
-			t.Fatal(err)
-		}
-		created := make(chan error, 1)
-		go func() { created <- createAs(w, w.Token(alice, nil), usersBody(), client.CreateOptions{}) }()
+		created := diesBesideSecret(w, usersBody())
 		alone := func() bool { return secretAlone(w, b, names[1]) }
-		w.Eventually("its Secret is alone", alone)
-		at.OscarDies()
 		if err := <-created; err == nil {
 			t.Fatal("it is created without an OSCAR")
 		}
@@ -261,13 +269,7 @@ func TestASecretThatWasLeftIsOverwritten(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
 		w := withSecrets(t)
 		at := w.Cluster(b)
-		if err := at.Sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultCrashSecret, Count: 1}); err != nil {
-			t.Fatal(err)
-		}
-		created := make(chan error, 1)
-		go func() { created <- createAs(w, w.Token(alice, nil), nobodysTurn(), client.CreateOptions{}) }()
-		w.Eventually("its Secret is alone", func() bool { return secretAlone(w, b, names[1]) })
-		at.OscarDies()
+		created := diesBesideSecret(w, nobodysTurn())
 		forgetToken(w, b)
 		if err := <-created; err == nil {
 			t.Fatal("it is created without an OSCAR")

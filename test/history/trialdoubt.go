@@ -9,7 +9,6 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
-	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
@@ -167,13 +166,8 @@ func (t *trial) upgradedOSCAR() error {
 
 // versionOf is the version of the OSCAR that the last report is of.
 func (t *trial) versionOf() string {
-	kv, err := t.player.w.Store.Get(t.ctx, record.ObservedServiceKey(t.cluster.ID, t.name))
-	if err != nil {
-		return ""
+	if o := t.observed(); o != nil {
+		return o.OscarVersion
 	}
-	o, err := store.Decode[record.Observed](kv)
-	if err != nil {
-		return ""
-	}
-	return o.OscarVersion
+	return ""
 }

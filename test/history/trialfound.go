@@ -289,13 +289,22 @@ func (t *trial) changed(script string) error {
 // reported waits until the syncer of the trial's cluster reports a phase of the replica.
 func (t *trial) reported(phase record.Phase) error {
 	return t.await(fmt.Sprintf("it is reported as %s", phase), func() bool {
-		kv, err := t.player.w.Store.Get(t.ctx, record.ObservedServiceKey(t.cluster.ID, t.name))
-		if err != nil {
-			return false
-		}
-		o, err := store.Decode[record.Observed](kv)
-		return err == nil && o.Phase == phase
+		o := t.observed()
+		return o != nil && o.Phase == phase
 	})
+}
+
+// observed is the last report on the replica of the trial's cluster; nil without any.
+func (t *trial) observed() *record.Observed {
+	kv, err := t.player.w.Store.Get(t.ctx, record.ObservedServiceKey(t.cluster.ID, t.name))
+	if err != nil {
+		return nil
+	}
+	o, err := store.Decode[record.Observed](kv)
+	if err != nil {
+		return nil
+	}
+	return o
 }
 
 func (t *trial) aheadOfDeletion() error {

@@ -31,12 +31,16 @@ func (t *trial) diesAt(op oscarsim.Op, times int) error {
 // secrets counts those on the trial's cluster.
 func (t *trial) secrets() int { return len(t.sim.State().Secrets) }
 
-func (t *trial) secretCreated() error {
-	err := errors.Join(t.diesAt(oscarsim.OpCreate, 1), t.create(trialLate, nil))
-	if view, _ := t.sim.Service(t.name); err == nil && view.Secrets["KEY"] != secret {
-		err = fmt.Errorf("its secrets are %q", view.Secrets)
+// hasSecret says what the service has in place of its secret.
+func (t *trial) hasSecret() error {
+	if view, _ := t.sim.Service(t.name); view.Secrets["KEY"] != secret {
+		return fmt.Errorf("its secrets are %q", view.Secrets)
 	}
-	return errors.Join(err, t.delete(), t.nowhere())
+	return nil
+}
+
+func (t *trial) secretCreated() error {
+	return errors.Join(t.diesAt(oscarsim.OpCreate, 1), t.create(trialLate, nil), t.hasSecret(), t.delete(), t.nowhere())
 }
 
 // secretTakenBack has OSCAR die also when the service is made for the sake of its deletion, and in that.
@@ -72,11 +76,7 @@ func (t *trial) leavesSecret() error {
 func (t *trial) secretInherited() error {
 	err := errors.Join(t.leavesSecret(), t.fails(oscarsim.OpCreate), refused(t.createOwned(""), v1.CodeReplicaFailed), t.nowhere())
 	t.sim.ClearFaults()
-	err = errors.Join(err, t.createOwned(""))
-	if view, _ := t.sim.Service(t.name); err == nil && view.Secrets["KEY"] != secret {
-		err = fmt.Errorf("its secrets are %q", view.Secrets)
-	}
-	return err
+	return errors.Join(err, t.createOwned(""), t.hasSecret())
 }
 
 // secretPlanned asks the clusters beforehand.
@@ -104,11 +104,5 @@ func (t *trial) secretSuccessor() error {
 	err = errors.Join(err, awaitEach(time.Second, "its Secret stands", func() bool { return t.secrets() > before }))
 	t.cluster.Kill()
 	t.cluster.Start()
-	if err = errors.Join(err, <-outcome); err != nil {
-		return err
-	}
-	if view, _ := t.sim.Service(t.name); view.Secrets["KEY"] != secret {
-		err = fmt.Errorf("its secrets are %q", view.Secrets)
-	}
-	return errors.Join(err, t.delete(), t.nowhere())
+	return errors.Join(err, <-outcome, t.hasSecret(), t.delete(), t.nowhere())
 }
