@@ -117,6 +117,25 @@ func TestAnOSCARThatDiesBetweenASecretAndItsService(t *testing.T) {
 			r.nothingLeft(p)
 		})
 	})
+	t.Run("in a DELETE, before an outage", func(t *testing.T) {
+		await.InVirtualTime(t, func(t *testing.T) {
+			r, p := inPlace(t)
+			r.fault(oscarsim.OpCreate, oscarsim.Fault500, 8)
+			r.want(p, record.IntentDelete)
+			r.await(p, record.PhaseDeleted)
+			r.nothingLeft(p)
+		})
+	})
+	t.Run("in a DELETE, before it breaks for ever", func(t *testing.T) {
+		await.InVirtualTime(t, func(t *testing.T) {
+			r, p := inPlace(t)
+			r.fault(oscarsim.OpCreate, oscarsim.Fault500, 0)
+			r.want(p, record.IntentDelete)
+			if o := r.await(p, record.PhaseDeleted); !o.SecretLeft || !strings.Contains(o.Message, "Secret is left") {
+				t.Errorf("told as %+v", o)
+			}
+		})
+	})
 	t.Run("in somebody's DELETE", func(t *testing.T) {
 		await.InVirtualTime(t, func(t *testing.T) {
 			r, p := inPlace(t)

@@ -18,7 +18,7 @@ func (s *Services) noteFailure(v *observation, step act, reason record.Reason, e
 	if err == nil {
 		// Until the next look shows otherwise, it had no effect: so an OSCAR that
 		// says yes and does nothing is not asked for ever.
-		s.failed(v.name, step, failure{reason: reason, message: noEffect(v, step)}, false)
+		s.failed(v.name, step, failure{reason: reason, message: noEffect(v, step)})
 		return nil
 	}
 	api, ok := errors.AsType[*manager.APIError](err)
@@ -28,8 +28,7 @@ func (s *Services) noteFailure(v *observation, step act, reason record.Reason, e
 	if api.Unanswered() && (step == create || step == sweep) {
 		return nil
 	}
-	f := failure{reason: reason, status: api.Status, message: manager.Scrub(api.Body, v.secrets()...)}
-	final := api.Definite()
+	f := failure{reason: reason, status: api.Status, message: manager.Scrub(api.Body, v.secrets()...), definite: api.Definite()}
 	switch {
 	case (step == create || step == update || step == sweep) && v.token.needed && manager.NotAdmitted(err) && (manager.Refused(err) || f.message == ""):
 		no := notAllowed(s.session.ID)
@@ -43,7 +42,7 @@ func (s *Services) noteFailure(v *observation, step act, reason record.Reason, e
 		f.message = fmt.Sprintf("%s answered %d", step.operation(), api.Status)
 	}
 	inTime := v.desired.Deadline != nil && s.session.Now().Before(s.due(v.name, v.desired))
-	s.failed(v.name, step, f, final)
+	s.failed(v.name, step, f)
 	if inTime && f.reason == record.ReasonOscarUnreachable {
 		s.process.writes.change(v.name, func(n *recent) { n.final = false }) // there is time left for it to come back
 	}
@@ -51,9 +50,9 @@ func (s *Services) noteFailure(v *observation, step act, reason record.Reason, e
 }
 
 // failed notes that a step did not have its effect, and how long its next try is to wait.
-func (s *Services) failed(name string, step act, f failure, final bool) {
+func (s *Services) failed(name string, step act, f failure) {
 	s.process.writes.change(name, func(n *recent) {
-		n.failed(step, f, final, s.session.Now(), s.cfg.RetryPause, s.cfg.Resync)
+		n.failed(step, f, s.session.Now(), s.cfg.RetryPause, s.cfg.Resync)
 	})
 }
 
@@ -89,7 +88,7 @@ func (s *Services) refuseBucket(ctx context.Context, v *observation, step act, a
 	if bucket == "" || err != nil {
 		return false, err
 	}
-	s.failed(v.name, step, failure{reason: reason, message: foreignBucketMessage(bucket, reason)}, true)
+	s.failed(v.name, step, failure{reason: reason, message: foreignBucketMessage(bucket, reason), definite: true})
 	return true, nil
 }
 

@@ -159,7 +159,7 @@ const secretThere = "secret"
 // planSecret: the service is gone, and its Secret is not.
 func planSecret(s situation) (decision, bool) {
 	switch {
-	case !s.local.secretAlone || !s.memory.leavesSecret || s.memory.tried == sweep && s.memory.final:
+	case !s.local.secretAlone || !s.memory.leavesSecret || s.sweptInVain():
 		return decision{}, false
 	case s.Stopped:
 		return decision{act: rest}, true
@@ -172,6 +172,20 @@ func planSecret(s situation) (decision, bool) {
 		return d, true
 	}
 	return decision{act: sweep}, true
+}
+
+// sweepTries is how often a sweep is tried: an OSCAR that makes no services for some ten minutes is waited for.
+const sweepTries = 15
+
+// sweptInVain says that the Secret stays. A creation that is taken back does not hold up the next one, which overwrites it.
+func (s situation) sweptInVain() bool {
+	switch {
+	case s.memory.tried != sweep || !s.memory.final:
+		return false
+	case s.desired.Cause == record.CauseRollback:
+		return true
+	}
+	return s.memory.failure.definite || s.memory.tries >= sweepTries
 }
 
 // sweep makes the service that is to be gone once more, with nothing but its marks: it is deleted as

@@ -24,7 +24,7 @@ func (s *Services) create(ctx context.Context, v *observation) (bool, error) {
 		return false, err
 	}
 	if no != nil {
-		s.failed(v.name, create, failure{reason: no.reason, message: no.message}, true)
+		s.failed(v.name, create, failure{reason: no.reason, message: no.message, definite: true})
 		return false, nil
 	}
 	storage := true

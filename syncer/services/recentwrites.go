@@ -40,8 +40,6 @@ type recent struct {
 	absentIn []time.Time
 	// written is when the last write ended: older lists do not show it.
 	written time.Time
-	// tries is how often the step that failed last (tried) was tried.
-	tries int
 	// repairing says that a repair was sent, and not counted among the repairs yet.
 	repairing bool
 	// volumeKept is why the volume stays although the order about it is carried out.
@@ -226,19 +224,19 @@ func (n *recent) repaired() {
 
 // failed notes that a step did not have its effect. The pause before the next
 // try doubles from first to most. The failure is told at once, and as the outcome
-// from the third try on or when it is final.
-func (n *recent) failed(a act, f failure, final bool, now time.Time, first, most time.Duration) {
+// from the third try on or when it is definite.
+func (n *recent) failed(a act, f failure, now time.Time, first, most time.Duration) {
 	if n.tried != a {
 		n.forgive()
 		n.tried = a
 	}
 	n.tries++
 	pause := most
-	if shift := n.tries - 1; !final && shift < 16 {
+	if shift := n.tries - 1; !f.definite && shift < 16 {
 		pause = min(first<<shift, most)
 	}
 	n.notBefore = now.Add(pause)
-	n.failure, n.final = &f, final || n.tries >= maxTries
+	n.failure, n.final = &f, f.definite || n.tries >= maxTries
 }
 
 // maxTries is how often a write is tried before its failure is its outcome.

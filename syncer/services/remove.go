@@ -106,7 +106,7 @@ func (s *Services) heal(ctx context.Context, v *observation, d decision) (bool, 
 	if !errors.Is(err, kube.ErrAbsent) {
 		s.session.Log.Warn("half-created service is not healed", "service", v.name, "error", err)
 	}
-	final := errors.Is(err, kube.ErrAbsent) || errors.Is(err, kube.ErrDenied)
-	s.failed(v.name, heal, failure{reason: d.reason, message: d.message}, final)
+	definite := errors.Is(err, kube.ErrAbsent) || errors.Is(err, kube.ErrDenied)
+	s.failed(v.name, heal, failure{reason: d.reason, message: d.message, definite: definite})
 	return false, nil
 }

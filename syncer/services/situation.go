@@ -105,9 +105,10 @@ type memory struct {
 	workingUntil time.Time
 	// halfSince is since when the service was always seen half-created.
 	halfSince time.Time
-	// tried is the step that failed last, and notBefore when its next try may
+	// tried is the step that failed last, tries how often it was tried, and notBefore when its next try may
 	// start.
 	tried     act
+	tries     int
 	notBefore time.Time
 	// failure is what the last try ended with, and final that it is told as the
 	// outcome: until then it is only why the step goes on.
@@ -139,6 +140,8 @@ type failure struct {
 	message string
 	// status is what OSCAR answered; 0 when it did not.
 	status int
+	// definite says that asking again gets the same answer.
+	definite bool
 }
 
 // act is a step.

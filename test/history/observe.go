@@ -38,6 +38,8 @@ type observer struct {
 	// acknowledged as deleted.
 	uids map[string]string
 	gone map[string]time.Time
+	// secretsLeft are why lives ended whose Secret was left, by cluster and service.
+	secretsLeft map[string][]record.Cause
 	// deadlines are those of federations under way, by key.
 	deadlines map[string][]deadline
 	// epoch is the present one of the store.
@@ -56,7 +58,9 @@ type deadline struct {
 }
 
 func newObserver(w *world.World, c *calm, fail func(string, ...any)) *observer {
-	return &observer{world: w, calm: c, fail: fail, uids: map[string]string{}, gone: map[string]time.Time{}, deadlines: map[string][]deadline{}}
+	return &observer{
+		world: w, calm: c, fail: fail, uids: map[string]string{}, gone: map[string]time.Time{}, secretsLeft: map[string][]record.Cause{}, deadlines: map[string][]deadline{},
+	}
 }
 
 // run observes until ctx ends.
@@ -111,6 +115,11 @@ func (o *observer) Changed(kv store.KV, deleted bool) {
 	case record.KindObservedService:
 		if r, err := store.Decode[record.Observed](kv); err == nil && r.Phase == record.PhaseDeleted {
 			o.acknowledged(ref, r)
+		}
+	case record.KindDeleted:
+		if d, err := store.Decode[record.Deleted](kv); err == nil && d.SecretLeft {
+			place := d.ClusterID + "/" + d.ServiceName
+			o.secretsLeft[place] = append(o.secretsLeft[place], d.Cause)
 		}
 	default:
 	}

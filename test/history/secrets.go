@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/test/world"
 )
@@ -37,8 +38,7 @@ func (p *player) seesSecrets(c *syncer.Config) {
 }
 
 // secretsLeft says which Secrets of ours there are yet, where syncers see them. A store that has gone back does not know of
-// each that was left, and services may stay with a guest. That of a person's service goes with his access token: when that
-// is over before the cluster comes to it, the Secret stays for his next creation, and that is told.
+// each that was left, and services may stay with a guest.
 func (p *player) secretsLeft(context.Context) (open []string) {
 	if !p.plan.Shape.Kubernetes || p.plan.Restores() {
 		return nil
@@ -46,7 +46,8 @@ func (p *player) secretsLeft(context.Context) (open []string) {
 	for i := range p.plan.Shape.Clusters {
 		all := p.w.Cluster(clusterID(i)).Sim.State().Secrets
 		for _, name := range slices.Sorted(maps.Keys(all)) {
-			if all[name]["KEY"] == secret && !p.toldOfSecret(clusterID(i), name) {
+			_, service, _ := strings.Cut(name, "/")
+			if all[name]["KEY"] == secret && !p.observer.mayLeaveSecret(clusterID(i), service) {
 				open = append(open, fmt.Sprintf("the Secret %s of %s is left", name, clusterID(i)))
 			}
 		}
@@ -54,17 +55,12 @@ func (p *player) secretsLeft(context.Context) (open []string) {
 	return open
 }
 
-// toldOfSecret says whether a syncer has told that the Secret of a person's service stays.
-func (p *player) toldOfSecret(cluster, secret string) bool {
-	_, service, _ := strings.Cut(secret, "/")
-	if !strings.HasPrefix(service, "person") {
-		return false
-	}
-	for line := range strings.Lines(p.w.Log.String()) {
-		if strings.Contains(line, fmt.Sprintf(`"cluster":%q`, cluster)) && strings.Contains(line, fmt.Sprintf(`"service":%q`, service)) &&
-			strings.Contains(line, "the service's Secret is left on the cluster") {
-			return true
-		}
-	}
-	return false
+// mayLeaveSecret says whether it was told that the Secret of a service stays, for its owner's next creation, and why it may:
+// that of a person's service goes with his access token, which may be over before the cluster comes to it, and a creation
+// that OSCAR has failed does not wait for that OSCAR.
+func (o *observer) mayLeaveSecret(cluster, service string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	told := o.secretsLeft[cluster+"/"+service]
+	return len(told) > 0 && strings.HasPrefix(service, "person") || slices.Contains(told, record.CauseRollback)
 }

@@ -17,6 +17,7 @@ func secretTrials() map[string]func(*trial) error {
 		"a Secret that is left in a creation is overwritten":                                    (*trial).secretCreated,
 		"a Secret that is left in a creation that is taken back goes":                           (*trial).secretTakenBack,
 		"a Secret of a user's service that is left in its deletion goes with his token":         (*trial).secretDeleted,
+		"a Secret that is left in a deletion goes when OSCAR makes services again":              (*trial).secretOutlasts,
 		"a Secret that stays for want of a token is overwritten by the next creation":           (*trial).secretInherited,
 		"a Secret that stays for want of a token does not keep the next creation from its plan": (*trial).secretPlanned,
 		"a Secret whose POST an earlier syncer has sent is overwritten":                         (*trial).secretSuccessor,
@@ -55,6 +56,13 @@ func (t *trial) secretDeleted() error {
 	err := errors.Join(t.owned(t.refreshed()), t.diesAt(oscarsim.OpDelete, 1))
 	_, deleted := t.player.api(t.owner()).DeleteService(t.ctx, t.name, client.DeleteOptions{Wait: trialLate})
 	return errors.Join(err, deleted, t.nowhere(), t.await("its Secret goes", func() bool { return t.secrets() == before }))
+}
+
+// secretOutlasts has OSCAR make no services for some minutes, as one does whose Kubernetes refuses.
+func (t *trial) secretOutlasts() error {
+	before := t.secrets()
+	err := errors.Join(t.create(trialLate, nil), t.diesAt(oscarsim.OpDelete, 1), t.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.Fault500, Count: 8}))
+	return errors.Join(err, t.delete(), t.nowhere(), t.await("its Secret goes", func() bool { return t.secrets() == before }))
 }
 
 // leavesSecret has the owner's token be over when his creation is taken back.
