@@ -98,7 +98,9 @@ func TestFailuresBackOffAndAreTold(t *testing.T) {
 	d := desired(record.IntentApply)
 	b.read("s", d, 1)
 	fail := func(a act, definite bool) memory {
-		b.change("s", func(n *recent) { n.failed(a, failure{message: "why", definite: definite}, now, time.Second, 5*time.Second) })
+		b.change("s", func(n *recent) {
+			n.failed(a, failure{message: "why", definite: definite}, now, time.Second, 5*time.Second)
+		})
 		return b.read("s", d, 1)
 	}
 	for i, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 5 * time.Second} {
