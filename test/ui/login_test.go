@@ -80,7 +80,7 @@ func withIssuer(t *testing.T) (*world.World, *openid.Realm) {
 	})
 	realm := provider.Realm(t, openid.Science)
 	return world.New(t, world.Options{Names: []string{"grayify"}, Issuer: realm, API: func(cfg *server.Config) {
-		cfg.LoginIssuers = []v1.LoginIssuer{{Issuer: realm.Issuer(), ClientID: "page", Scopes: []string{"openid", "profile", "groups"}}}
+		cfg.LoginIssuers = []v1.LoginIssuer{{Issuer: realm.Issuer(), ClientID: "page"}}
 	}}), realm
 }
 

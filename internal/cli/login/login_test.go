@@ -278,3 +278,15 @@ func TestLogoutRevokes(t *testing.T) {
 		t.Errorf("%v %v", ended, err)
 	}
 }
+
+func TestTheIssuersScopesOfGroupsAreAskedFor(t *testing.T) {
+	for _, c := range []struct{ supported, want string }{
+		{"", "openid profile email offline_access"},
+		{"openid profile groups offline_access", "openid profile offline_access groups"},
+		{"profile entitlements eduperson_entitlement voperson_id", "openid profile entitlements eduperson_entitlement"},
+	} {
+		if got := strings.Join(scopes(strings.Fields(c.supported)), " "); got != c.want {
+			t.Errorf("of an issuer with %q are asked for %q, want %q", c.supported, got, c.want)
+		}
+	}
+}

@@ -94,7 +94,7 @@ func (p *Provider) Close() { p.transport.CloseIdleConnections() }
 
 // scopes are those that say who a user is and give a refresh token, as far as the issuer has them.
 func scopes(supported []string) []string {
-	wanted := []string{"openid", "profile", "email", "offline_access", "entitlements", "eduperson_entitlement"}
+	wanted := []string{"openid", "profile", "email", "offline_access", "groups", "entitlements", "eduperson_entitlement"}
 	if len(supported) == 0 { // it does not say
 		return []string{"openid", "profile", "email", "offline_access"}
 	}

@@ -4,7 +4,8 @@ import type { LoginIssuer } from "../api/types";
 export interface Provider {
   issuer: string;
   clientId: string;
-  scopes: string[];
+  /** scopes to ask for; undefined for those that the issuer has of the usual ones. */
+  scopes: string[] | undefined;
 }
 
 /** Grant is what an issuer has given to this page. It is kept in memory alone. */
@@ -21,6 +22,7 @@ interface Discovery {
   authorization_endpoint: string;
   token_endpoint: string;
   revocation_endpoint?: string;
+  scopes_supported?: string[];
 }
 
 /** Asked is what has to outlive the way to the issuer and back. It holds no token. */
@@ -55,7 +57,14 @@ export async function providers(): Promise<Provider[]> {
   const answer = await fetch("/system/login", { credentials: "omit", redirect: "error" });
   if (!answer.ok) return [];
   const { issuers } = (await answer.json()) as { issuers: LoginIssuer[] };
-  return issuers.flatMap((i) => (i.client_id ? [{ issuer: i.issuer, clientId: i.client_id, scopes: i.scopes ?? ["openid", "profile", "offline_access"] }] : []));
+  return issuers.flatMap((i) => (i.client_id ? [{ issuer: i.issuer, clientId: i.client_id, scopes: i.scopes }] : []));
+}
+
+/** usualScopes are those that say who a user is and give a refresh token, as far as the issuer has them. */
+function usualScopes({ scopes_supported: supported }: Discovery): string[] {
+  if (!supported) return ["openid", "profile", "email", "offline_access"];
+  const wanted = ["profile", "email", "offline_access", "groups", "entitlements", "eduperson_entitlement"];
+  return ["openid", ...wanted.filter((scope) => supported.includes(scope))];
 }
 
 /** begin leads to the issuer (RFC 6749 4.1 with the proof key of RFC 7636); leaving is told before. */
@@ -69,7 +78,7 @@ export async function begin(provider: Provider, leaving: () => void): Promise<vo
     response_type: "code",
     client_id: provider.clientId,
     redirect_uri: redirectURI(),
-    scope: provider.scopes.join(" "),
+    scope: (provider.scopes ?? usualScopes(found)).join(" "),
     state: asked.state,
     code_challenge: base64url(new Uint8Array(digest)),
     code_challenge_method: "S256",
