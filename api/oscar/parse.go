@@ -152,6 +152,14 @@ func (s *Service) TakeRefreshToken() string {
 	return token
 }
 
+// GiveRefreshToken puts it where TakeRefreshToken finds it first.
+func (s *Service) GiveRefreshToken(token string) {
+	if s.Environment.Secrets == nil {
+		s.Environment.Secrets = map[string]string{}
+	}
+	s.Environment.Secrets[RefreshTokenKey] = token
+}
+
 func take(secrets map[string]string) string {
 	token := strings.TrimSpace(secrets[RefreshTokenKey])
 	delete(secrets, RefreshTokenKey)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -95,12 +96,18 @@ func (s *site) run(ctx context.Context, args ...string) (status int, stdout, std
 // login runs a login by device code, which a person answers.
 func (s *site) login(args ...string) (status int, stdout, stderr string) {
 	s.t.Helper()
+	return s.answered(append([]string{"login"}, args...)...)
+}
+
+// answered runs a command that shows a device code, which a person answers.
+func (s *site) answered(args ...string) (status int, stdout, stderr string) {
+	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	defer cancel()
 	var errs, out await.Output
 	done := make(chan int, 1)
 	go func() {
-		done <- Run(ctx, append([]string{"login"}, args...), strings.NewReader(""), io.MultiWriter(&out, &s.out), io.MultiWriter(&errs, &s.out))
+		done <- Run(ctx, args, strings.NewReader(""), io.MultiWriter(&out, &s.out), io.MultiWriter(&errs, &s.out))
 	}()
 	code := regexp.MustCompile(`type the code {2}(\S+)`)
 	await.Until(s.t, "a code is shown, or the command ends", func() bool {
@@ -201,6 +208,47 @@ func testLifeOfALogin(t *testing.T, s *site, hidden bool) {
 				t.Error("a token was printed")
 			}
 		}
+	}
+}
+
+// TestARefreshTokenOfAServicesOwn: it is of another login than the person's, which stays as it is, and in a file that only
+// she can read.
+func TestARefreshTokenOfAServicesOwn(t *testing.T) {
+	s := newSite(t)
+	if status, _, stderr := s.login("--endpoint", s.api); status != exit.Done {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	before, path := s.kept(), filepath.Join(s.home, "refresh.token")
+	status, stdout, stderr := s.answered("token", "new", "--file", path)
+	if status != exit.Done || stdout != "" || !strings.Contains(stderr, path) {
+		t.Fatalf("status %d: %q, %s", status, stdout, stderr)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := strings.TrimSpace(string(text))
+	if token == "" || s.kept() != before || token == before.RefreshToken || strings.Contains(s.out.String(), token) {
+		t.Errorf("the token %q of %s%s, and the login %+v", token, stdout, stderr, s.kept())
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("its file: %v, %v", info, err)
+	}
+	if status, _, _ := s.answered("token", "new", "--file", path); status != exit.Usage {
+		t.Errorf("a file that is there: status %d", status)
+	}
+	// Into another program, whose token it is then.
+	if status, stdout, stderr := s.answered("token", "new", "--file", "-"); status != exit.Done || len(strings.Fields(stdout)) != 1 {
+		t.Errorf("status %d: %q, %s", status, stdout, stderr)
+	}
+	// Nothing is left of one that nobody has logged in for.
+	s.issuer.Grant(issuer.Grants{ClientID: "cli", Before: func() int { return http.StatusBadRequest }})
+	other := filepath.Join(s.home, "other.token")
+	if status, _, stderr := s.answered("token", "new", "--file", other); status == exit.Done {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+	if _, err := os.Stat(other); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("its file is there: %v", err)
 	}
 }
 

@@ -44,7 +44,7 @@ func tree(a *command.App) []*cobra.Command {
 			services.Resume(a),
 			services.Delete(a),
 			parent("token", "Manage the refresh token of a service's owner",
-				services.TokenShow(a), services.TokenSet(a), services.TokenRefresh(a), services.TokenRotate(a), services.TokenDelete(a)),
+				account.TokenNew(a), services.TokenShow(a), services.TokenSet(a), services.TokenRefresh(a), services.TokenRotate(a), services.TokenDelete(a)),
 		),
 		in(groupJobs,
 			parent("job", "Submit, list, show, cancel, replay and resolve jobs",

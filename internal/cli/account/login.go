@@ -29,13 +29,12 @@ import (
 const maxSkew = time.Minute
 
 type loginCmd struct {
-	Issuer, ClientID string
-	Scopes           []string
-	Browser, Device  bool
-	Agent            string
-	OscarCLI         bool
-	OscarCLICluster  string
-	NoKeyring        bool
+	issuerLogin
+
+	Agent           string
+	OscarCLI        bool
+	OscarCLICluster string
+	NoKeyring       bool
 }
 
 // Login is `oscarfed login`.
@@ -57,11 +56,7 @@ func Login(a *command.App) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.Run(cmd.Context(), a, cmd.Flags()) },
 	}
 	f := command.FlagsOf(cmd)
-	f.BoolVar(&c.Browser, "browser", false, "Log in with a browser on this machine: the default where one can be opened.")
-	f.BoolVar(&c.Device, "device", false, "Log in with a code that is typed on any machine.")
-	f.Text(&c.Issuer, "issuer", "", "", "URL", "The issuer, when the API names several or none.")
-	f.Text(&c.ClientID, "client-id", "", "", "ID", "The public client to log in with, when the API names none.")
-	f.List(&c.Scopes, "scope", "SCOPE", "Scopes to ask for, in place of those that the API names.")
+	c.issuerLogin.flags(f)
 	f.Text(&c.Agent, "oidc-agent", "", "", "ACCOUNT", "Have an account of oidc-agent give the tokens.")
 	f.BoolVar(&c.OscarCLI, "oscar-cli", false, "Take the login of a cluster in ~/.oscar-cli/config.yaml.")
 	f.Text(&c.OscarCLICluster, "oscar-cli-cluster", "", "", "ID", "Which cluster of oscar-cli (its default one).")
@@ -163,6 +158,25 @@ func (c *loginCmd) record(ctx context.Context, a *command.App) (login.Record, er
 		}
 		return record, err
 	}
+	return c.atIssuer(ctx, a)
+}
+
+// issuerLogin has a person log in at an issuer.
+type issuerLogin struct {
+	Issuer, ClientID string
+	Scopes           []string
+	Browser, Device  bool
+}
+
+func (c *issuerLogin) flags(f command.Flags) {
+	f.BoolVar(&c.Browser, "browser", false, "Log in with a browser on this machine: the default where one can be opened.")
+	f.BoolVar(&c.Device, "device", false, "Log in with a code that is typed on any machine.")
+	f.Text(&c.Issuer, "issuer", "", "", "URL", "The issuer, when the API names several or none.")
+	f.Text(&c.ClientID, "client-id", "", "", "ID", "The public client to log in with, when the API names none.")
+	f.List(&c.Scopes, "scope", "SCOPE", "Scopes to ask for, in place of those that the API names.")
+}
+
+func (c *issuerLogin) atIssuer(ctx context.Context, a *command.App) (login.Record, error) {
 	from, err := c.issuer(ctx, a)
 	if err != nil {
 		return login.Record{}, err
@@ -186,7 +200,7 @@ func (c *loginCmd) record(ctx context.Context, a *command.App) (login.Record, er
 }
 
 // issuer is where to log in: what the API names, and what was given in place of it.
-func (c *loginCmd) issuer(ctx context.Context, a *command.App) (v1.LoginIssuer, error) {
+func (c *issuerLogin) issuer(ctx context.Context, a *command.App) (v1.LoginIssuer, error) {
 	given := v1.LoginIssuer{Issuer: c.Issuer, ClientID: c.ClientID, Scopes: c.Scopes}
 	if c.Issuer != "" && c.ClientID != "" {
 		return given, nil

@@ -125,7 +125,8 @@ func problemHint(p v1.Problem) string {
 	case p.Code == v1.CodeUnknownOutcome:
 		return outcomeHint(p.Instance)
 	case slices.ContainsFunc(p.Violations, func(v v1.Violation) bool { return v.Path == refreshToken && v.Rule == "required" }):
-		return "ask your issuer for one (scope offline_access); without one, say topology: none, and no job moves between clusters"
+		return "oscarfed token new logs you in for one, and apply --refresh-token-file takes it; " +
+			"without one, say topology: none, and no job moves between clusters"
 	}
 	return ""
 }

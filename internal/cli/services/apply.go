@@ -21,6 +21,7 @@ import (
 type applyCmd struct {
 	waiting
 	pruning
+	tokenOf
 
 	Strict         bool
 	File           string
@@ -59,6 +60,7 @@ func Apply(a *command.App) *cobra.Command {
 	f.YesOrNo(&c.Wait, "wait", "Wait until every replica is ready, or the creation failed and is taken back; after a change, until it is applied.")
 	f.Timeout(&c.Timeout, command.DefaultTimeout, "How long to wait. The work goes on afterwards.")
 	f.Text(&c.Deployment, "deployment", "", "", "WORD", "transactional: on all clusters or on none. best-effort: where it is possible, and elsewhere later. Overrides the FDL of a creation.")
+	c.tokenOf.flag(f)
 	f.Text(&c.IdempotencyKey, "idempotency-key", "", "", "KEY", "Key of this request: sent again with the same key, it has the same outcome.")
 	c.pruning.flags(f)
 	f.BoolVar(&c.Each, "each", false, "Create or change the services of the file one after the other, and stop at the first that fails.")
@@ -78,11 +80,17 @@ func (c *applyCmd) Run(ctx context.Context, a *command.App) error {
 		return exit.Usagef("missing flags: --file=FILE or --plan=FILE")
 	}
 	if c.Plan != "" {
+		if c.RefreshTokenFile != "" {
+			return exit.Usagef("--plan is exactly what was planned: give --refresh-token-file to plan")
+		}
 		return c.applyPlan(ctx, a)
 	}
 	files, err := fdl.Files(c.File, c.Recursive)
 	if err != nil {
 		return err
+	}
+	if c.RefreshTokenFile != "" && len(files) > 1 {
+		return exit.Usagef("--refresh-token-file is for one service; %s has %d files", c.File, len(files))
 	}
 	if c.IdempotencyKey != "" && len(files) > 1 {
 		return exit.Usagef("--idempotency-key is for one file; %s has %d", c.File, len(files))
@@ -113,10 +121,13 @@ func (c *applyCmd) runFiles(ctx context.Context, a *command.App, files []string)
 // runFile applies one file.
 func (c *applyCmd) runFile(ctx context.Context, a *command.App) error {
 	if c.DryRun {
-		return (&planCmd{File: c.File, Cluster: c.Cluster, Deployment: c.Deployment, Strict: c.Strict}).Run(ctx, a)
+		return (&planCmd{tokenOf: c.tokenOf, File: c.File, Cluster: c.Cluster, Deployment: c.Deployment, Strict: c.Strict}).Run(ctx, a)
 	}
 	services, err := readServices(c.File, c.Cluster, a.Stdin)
 	if err != nil {
+		return err
+	}
+	if err := c.give(a, c.File, services); err != nil {
 		return err
 	}
 	if err := warnOf(a, services, c.Strict); err != nil {
@@ -259,6 +270,9 @@ func (c *applyCmd) change(ctx context.Context, a *command.App, api *client.Clien
 func (c *applyCmd) explain(a *command.App, err error, opts client.CreateOptions) error {
 	if exit.StatusOf(err) == exit.InProgress && c.Plan == "" {
 		again := "oscarfed apply -f " + c.File
+		if c.RefreshTokenFile != "" {
+			again += " --refresh-token-file " + c.RefreshTokenFile
+		}
 		if opts.IdempotencyKey != "" {
 			again += " --idempotency-key " + opts.IdempotencyKey
 		}

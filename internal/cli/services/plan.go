@@ -18,6 +18,8 @@ import (
 )
 
 type planCmd struct {
+	tokenOf
+
 	Strict     bool
 	File       string
 	Cluster    string
@@ -45,6 +47,7 @@ func Plan(a *command.App) *cobra.Command {
 	f.File(&c.File, "The FDL; - reads it from standard input.")
 	f.Text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the coordinator, when the FDL names none.")
 	f.Text(&c.Deployment, "deployment", "", "", "WORD", "As of apply: transactional or best-effort. Overrides the FDL of a creation.")
+	c.tokenOf.flag(f)
 	f.BoolVar(&c.Ask, "ask", false, "Ask the clusters what they would vote.")
 	f.Text(&c.Out, "out", "", "", "FILE", "Write the plan to a file that apply --plan takes. It holds the definitions with their scripts and secrets, readable by you alone.")
 	f.Required("file")
@@ -57,6 +60,9 @@ func Plan(a *command.App) *cobra.Command {
 func (c *planCmd) Run(ctx context.Context, a *command.App) error {
 	services, err := readServices(c.File, c.Cluster, a.Stdin)
 	if err != nil {
+		return err
+	}
+	if err := c.give(a, c.File, services); err != nil {
 		return err
 	}
 	if err := warnOf(a, services, c.Strict); err != nil {

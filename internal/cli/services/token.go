@@ -15,6 +15,7 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/fdl"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
@@ -105,7 +106,7 @@ func TokenSet(a *command.App) *cobra.Command {
 		Short: "Give a service a refresh token",
 		Long: "Give a service a refresh token, in the place of the one before: its clusters get access tokens\n" +
 			"for it when they need them.",
-		Example: "  oidc-agent-service refresh-token | oscarfed token set grayify --file -",
+		Example: "  oscarfed token new --file - | oscarfed token set grayify --file -",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.Service = args[0]
 			return c.Run(cmd.Context(), a)
@@ -137,6 +138,35 @@ func (c *tokenSetCmd) Run(ctx context.Context, a *command.App) error {
 		return err
 	}
 	return showToken(a, status)
+}
+
+// tokenOf gives the service of a file a refresh token that is in another one.
+type tokenOf struct {
+	RefreshTokenFile string
+}
+
+func (t *tokenOf) flag(f command.Flags) {
+	f.Text(&t.RefreshTokenFile, "refresh-token-file", "", "", "FILE", "File with a refresh token for the service, as token new makes it, in place of environment.secrets.refresh_token; - for standard input.")
+}
+
+// give puts the token into the definition. One token is for one service: an issuer may take it once.
+func (t *tokenOf) give(a *command.App, fdlFile string, services []fdl.Service) error {
+	switch {
+	case t.RefreshTokenFile == "":
+		return nil
+	case t.RefreshTokenFile == "-" && fdlFile == fdl.Stdin:
+		return exit.Usagef("--refresh-token-file and --file are both standard input")
+	case len(services) != 1:
+		return exit.Usagef("--refresh-token-file is for one service; %s has %d", fdlFile, len(services))
+	case services[0].Clone().TakeRefreshToken() != "":
+		return exit.Usagef("--refresh-token-file, but the FDL has a refresh token; leave one of them out")
+	}
+	token, err := readToken(a, t.RefreshTokenFile)
+	if err != nil {
+		return err
+	}
+	services[0].GiveRefreshToken(token)
+	return nil
 }
 
 // readToken reads a token from a file, or from standard input.
