@@ -61,7 +61,7 @@ func sayCredentials(a *command.App, err error) {
 	}
 	switch c := a.Connection; {
 	case c.TokenFile != "":
-		a.Sayf("  the token in %s was refused: it may have expired, or be of an issuer that %s does not trust", c.TokenFile, c.Endpoint)
+		a.Sayf("  the token in %s was refused: it may have expired, or be of an issuer that %s does not trust, or of a user in none of its groups", c.TokenFile, c.Endpoint)
 	case c.LoginFile != "":
 		a.Sayf("  the login of this context was refused: oscarfed login begins a new one")
 	case c.PasswordFile != "":
