@@ -32,7 +32,10 @@ func (t *trial) doubted(meanwhile func() error) error {
 	err := t.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultCrash, Count: 1})
 	outcome := make(chan error, 1)
 	go func() { outcome <- t.create(trialLate, nil) }()
-	return errors.Join(err, t.madeSo(), meanwhile(), <-outcome)
+	return errors.Join(err, t.madeSo(), meanwhile(), <-outcome, t.await("its webhook is registered", func() bool {
+		view, _ := t.sim.Service(t.name)
+		return view.Registered
+	}))
 }
 
 // remade has the service vanish, in whose POST OSCAR dies, too.

@@ -59,6 +59,9 @@ func restores(p history.Plan) bool { return p.Restores() }
 
 func guests(p history.Plan) bool { return p.Shape.Guests > 0 }
 
+// seesSecrets says that the syncers of a history see Secrets.
+func seesSecrets(p history.Plan) bool { return p.Shape.Kubernetes }
+
 // stops says that somebody stops an exposed service.
 func stops(p history.Plan) bool { return p.Stops() }
 

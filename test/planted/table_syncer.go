@@ -134,6 +134,24 @@ func ofTheSyncer() []defect {
 			"return decision{act: settle}\n}",
 		).shows("a paused service is changed when the pause ends"),
 		one(
+			"a Secret that a deletion leaves is given up after three tries",
+			"syncer/services/leftsecret.go",
+			"return s.memory.failure.definite || s.memory.tries >= sweepTries",
+			"return true",
+		).was("7c7da9c").in(seesSecrets).shows("a Secret that is left in a deletion goes when OSCAR makes services again"),
+		one(
+			"a service whose report a readmission has forgotten gets its lost bucket",
+			"syncer/services/plan.go",
+			"case s.stood():\n\t\treturn planDrift(s, s.lacksBuckets())",
+			"case s.stood():\n\t\treturn planUpdate(s)",
+		).was("b8eda58").in(guests).shows("a lost bucket that is only reported stays when its cluster is readmitted"),
+		one(
+			"the webhook of a service in whose POST OSCAR died is not registered",
+			"syncer/services/plan.go",
+			"return s.memory.unconfirmed && !s.proven()",
+			"return false && !s.proven()",
+		).shows("a service in whose POST OSCAR died is ready when its webhook is registered"),
+		one(
 			"a service that is to be stopped runs on",
 			"syncer/services/planrunstate.go",
 			"return s.desired.RunState != \"\" && s.local.exposed",
