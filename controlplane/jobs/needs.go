@@ -111,11 +111,9 @@ func (c *Controller) learnNeeds(ctx context.Context, s scope) error {
 				learn(uid) // also of jobs that run: they count in the shares
 			}
 		}
-		for job := range v.Jobs.Offered.Keys() {
-			for cluster := range v.Jobs.Offered.Of(job) {
-				if o := v.Nodes.Get(cluster).Offers.Get(job).Rec; o != nil {
-					learn(o.Federation)
-				}
+		for _, o := range someOffers(v) {
+			if o != nil {
+				learn(o.Federation)
 			}
 		}
 	})

@@ -1,7 +1,9 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -321,39 +323,77 @@ func (c *Controller) completeBack(v store.View, p *step) bool {
 	return true
 }
 
-// waitingOffer is an offer without an answer in this epoch.
-type waitingOffer struct{ cluster, job string }
+// offerAt names an offer, or the answer to one.
+type offerAt struct{ cluster, job string }
 
 // ofCluster is a federation at one cluster.
 type ofCluster struct{ federation, cluster string }
 
-// answerOffers answers freeze to the waiting offers that another member would take now, up to
-// freezesAtOnce for each federation.
-func (p *round) answerOffers(v *view.View) {
-	under, there := frozen(v), map[ofCluster]int{}
-	var waiting []waitingOffer
-	for _, job := range slices.Sorted(v.Jobs.Offered.Keys()) {
-		for _, cluster := range slices.Sorted(v.Jobs.Offered.Of(job)) {
-			n := v.Nodes.Get(cluster)
-			o, a, j := n.Offers.Get(job).Rec, n.Answers.Get(job).Rec, v.Jobs.ByID.Get(job).Rec
-			if o == nil {
-				continue
-			}
-			switch {
-			case a != nil && a.Answer == record.OfferFreeze && a.Epoch == v.Epoch():
-				if j != nil && j.Frozen != nil {
-					continue // it is counted
+// someOffers are the offers of each cluster, offersAtOnce at most, and others each time: the order of a
+// map begins anywhere. An honest syncer has fewer; one that has more holds up itself alone.
+func someOffers(v *view.View) iter.Seq2[offerAt, *record.Offer] {
+	return someOf(v, func(n *view.Node) view.Table[string, view.Versioned[record.Offer]] { return n.Offers })
+}
+
+// someAnswers are the answers to offers, as someOffers.
+func someAnswers(v *view.View) iter.Seq2[offerAt, *record.OfferAnswer] {
+	return someOf(v, func(n *view.Node) view.Table[string, view.Versioned[record.OfferAnswer]] { return n.Answers })
+}
+
+func someOf[T any](v *view.View, of func(*view.Node) view.Table[string, view.Versioned[T]]) iter.Seq2[offerAt, *T] {
+	return func(yield func(offerAt, *T) bool) {
+		for cluster, n := range v.Nodes.All() {
+			left := offersAtOnce
+			for job, rec := range of(&n).All() {
+				if left--; left < 0 {
+					break
 				}
-				there[ofCluster{o.Federation, cluster}]++
-				if asked := p.seen.Since(job+"/freeze/"+cluster, a.AnsweredAt.String(), p.now); p.now.Sub(asked) <= p.freezeTimeout {
-					under[o.Federation]++
+				if !yield(offerAt{cluster, job}, rec.Rec) {
+					return
 				}
-			case o.State == record.OfferWaiting && (a == nil || a.Epoch != v.Epoch()):
-				waiting = append(waiting, waitingOffer{cluster, job})
 			}
 		}
 	}
-	for _, w := range waiting {
+}
+
+// waitingOffers are those of some offers that wait for an answer, in a fixed order.
+func waitingOffers(v *view.View) (out []offerAt) {
+	for w, o := range someOffers(v) {
+		a := v.Nodes.Get(w.cluster).Answers.Get(w.job).Rec
+		if o != nil && o.State == record.OfferWaiting && (a == nil || a.Epoch != v.Epoch()) {
+			out = append(out, w)
+		}
+	}
+	slices.SortFunc(out, func(a, b offerAt) int {
+		return cmp.Or(cmp.Compare(a.job, b.job), cmp.Compare(a.cluster, b.cluster))
+	})
+	return out
+}
+
+// freezes counts the Jobs that are frozen, or about to be: by federation those that hold up others, and
+// by federation and cluster those that it has not frozen yet.
+func (p *round) freezes(v *view.View) (under map[string]int, there map[ofCluster]int) {
+	under, there = frozen(v), map[ofCluster]int{}
+	for cluster, n := range v.Nodes.All() {
+		for job, a := range n.Answers.All() {
+			o, j := n.Offers.Get(job).Rec, v.Jobs.ByID.Get(job).Rec
+			if a.Rec == nil || a.Rec.Answer != record.OfferFreeze || a.Rec.Epoch != v.Epoch() || o == nil || j != nil && j.Frozen != nil {
+				continue
+			}
+			there[ofCluster{o.Federation, cluster}]++
+			if asked := p.seen.Since(job+"/freeze/"+cluster, a.Rec.AnsweredAt.String(), p.now); p.now.Sub(asked) <= p.freezeTimeout {
+				under[o.Federation]++
+			}
+		}
+	}
+	return under, there
+}
+
+// answerOffers answers freeze to the waiting offers that another member would take now, up to
+// freezesAtOnce for each federation.
+func (p *round) answerOffers(v *view.View) {
+	under, there := p.freezes(v)
+	for _, w := range waitingOffers(v) {
 		if len(p.steps)+len(p.notes) >= assignAtOnce {
 			p.more = true
 			return
@@ -367,8 +407,14 @@ func (p *round) answerOffers(v *view.View) {
 	}
 }
 
+// offerClass has what decides which members may take an offered Job.
+type offerClass struct {
+	federation, from string
+	class            view.Class
+}
+
 // freeze answers one offer if another member would take the Job now.
-func (p *round) freeze(v *view.View, w waitingOffer) bool {
+func (p *round) freeze(v *view.View, w offerAt) bool {
 	sit, ok := situationOfOffer(v, w.job, w.cluster, p.seen, p.now)
 	if !ok || sit.disbanded || p.tooMany(v, &sit) || sit.job != nil && !sit.ours && sit.job.State != record.JobReturned {
 		return false
@@ -386,8 +432,14 @@ func (p *round) freeze(v *view.View, w waitingOffer) bool {
 	if !slices.Contains(probe.Visited, w.cluster) {
 		probe.Visited = append(slices.Clone(probe.Visited), w.cluster)
 	}
+	class := offerClass{uid, probe.Frozen.Where(), view.ClassOf(&probe)}
+	if p.unwanted[class] {
+		return false
+	}
+	p.choices++
 	_, d := fl.choose(&probe)
 	if d.Chosen == "" {
+		p.unwanted[class] = true // in one round members only get fuller
 		return false
 	}
 	for i := range fl.snapshot.Candidates {

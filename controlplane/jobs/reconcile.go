@@ -216,30 +216,27 @@ func (c *Controller) watchSessions() []string {
 	return ids
 }
 
-// offersAtOnce is how many offers are looked at in one tick. One cluster may have 100,000 that wait.
+// offersAtOnce is how many offers of one cluster are looked at in one tick or round, and of how many jobs
+// a tick looks at the offers. One cluster may have 100,000 of them.
 const offersAtOnce = 1000
 
 // timedOffers are jobs with an offer about which time decides, offersAtOnce at most, and others each
-// time: the order of a map begins anywhere.
+// time: one that may wait for a place, one that may wait for lists of Jobs, or one that is gone and left an
+// answer.
 func timedOffers(v *view.View) (ids []string) {
-	for id := range v.Jobs.Offered.Keys() {
-		if len(ids) == offersAtOnce {
+	add := func(id string) (more bool) {
+		ids = append(ids, id)
+		return len(ids) < offersAtOnce
+	}
+	for w, o := range someOffers(v) {
+		if o != nil && (o.State == record.OfferFrozen || o.Held) && !add(w.job) {
 			return ids
 		}
-		if timesOut(v, id) {
-			ids = append(ids, id)
+	}
+	for w := range someAnswers(v) {
+		if v.Nodes.Get(w.cluster).Offers.Get(w.job).Rec == nil && !add(w.job) {
+			return ids
 		}
 	}
 	return ids
-}
-
-// timesOut says whether a job has an offer about which time decides: one that may wait for a place, one
-// that may wait for lists of Jobs, or one that is gone and left an answer.
-func timesOut(v *view.View, id string) bool {
-	for cluster := range v.Jobs.Offered.Of(id) {
-		if o := v.Nodes.Get(cluster).Offers.Get(id).Rec; o == nil || o.State == record.OfferFrozen || o.Held {
-			return true
-		}
-	}
-	return false
 }

@@ -47,6 +47,10 @@ type round struct {
 	left map[string]bool
 	// classes counts those that it looked at.
 	classes int
+	// unwanted are the classes of offered Jobs that no other member takes now, and choices counts the
+	// members that were looked for.
+	unwanted map[offerClass]bool
+	choices  int
 }
 
 func newRound(seen *clock.FirstSeen, now time.Time, weights Weights, needs func(*record.Federation) *Needs) *round {
@@ -54,7 +58,7 @@ func newRound(seen *clock.FirstSeen, now time.Time, weights Weights, needs func(
 		seen: seen, now: now, needs: needs, weights: weights, scope: scope{all: true},
 		tooMany:  func(*view.View, *offerSituation) bool { return false },
 		clusters: map[string]*cluster{}, candidates: map[string]*Candidates{}, blocked: map[string]bool{},
-		due: map[string]time.Time{}, left: map[string]bool{},
+		due: map[string]time.Time{}, left: map[string]bool{}, unwanted: map[offerClass]bool{},
 	}
 }
 

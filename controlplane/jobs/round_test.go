@@ -26,6 +26,11 @@ type queues struct {
 // view has each federation on three clusters.
 func (q queues) view(t testing.TB) *view.View {
 	t.Helper()
+	return view.Of(q.records(t)...)
+}
+
+func (q queues) records(t testing.TB) []store.KV {
+	t.Helper()
 	identity, err := seal.Generate()
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +75,7 @@ func (q queues) view(t testing.TB) *view.View {
 			})
 		}
 	}
-	return view.Of(kvs...)
+	return kvs
 }
 
 // pass is one round over the queues.
