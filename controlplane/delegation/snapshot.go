@@ -26,7 +26,7 @@ type Snapshot struct {
 	// From is the place that the job is at, Candidate.Place of one of the candidates;
 	// empty when that is no member any more.
 	From string `json:"from,omitempty"`
-	// Hops is how often the job was handed over before.
+	// Hops is how often the job was handed over before, if it is to be handed over.
 	Hops int `json:"hops,omitempty"`
 	// Seed of what is drawn; see SeedOf.
 	Seed uint64 `json:"seed,string,omitempty"`
@@ -75,7 +75,7 @@ type Candidate struct {
 	Coordinator bool `json:"coordinator,omitempty"`
 	// Entry says that the job came in here: no edge is needed to run it here.
 	Entry bool `json:"entry,omitempty"`
-	// Visited says that the job was here before and was handed on, or failed to start.
+	// Visited says that the job is to be handed over and was here before, or that it was refused here.
 	Visited bool `json:"visited,omitempty"`
 
 	// Priority: 0 is best, NeverPriority and above never.

@@ -96,11 +96,16 @@ func promisesOf(list []record.Promise) []delegation.Promise {
 }
 
 // SnapshotFor is the input of the choice for one job. It marks the members in avoid as visited.
+//
+// Where it was before, and how often it was handed over, keep a job from members only while it is to be
+// handed over: so it does not go round. One that is queued for another reason has no place, and begins
+// anew where it came in.
 func (fl *Candidates) SnapshotFor(j *record.Job, avoid []string) delegation.Snapshot {
 	out := fl.snapshot
-	out.Hops, out.Seed = j.Hops, delegation.SeedOf(j.Job, j.Attempt+1)
+	out.Seed = delegation.SeedOf(j.Job, j.Attempt+1)
+	var visited []string
 	if j.Frozen != nil {
-		out.From = j.Frozen.Where()
+		out.From, out.Hops, visited = j.Frozen.Where(), j.Hops, j.Visited
 	}
 	out.Candidates = slices.Clone(out.Candidates)
 	read := readBy(fl.reads && j.BucketEvent, fl.storageAt(j))
@@ -116,7 +121,7 @@ func (fl *Candidates) SnapshotFor(j *record.Job, avoid []string) delegation.Snap
 		if c.Entry && j.Frozen == nil {
 			out.From = c.Place()
 		}
-		c.Visited = slices.Contains(j.Visited, c.Cluster) && c.URL == "" || slices.Contains(avoid, c.Place())
+		c.Visited = slices.Contains(visited, c.Cluster) && c.URL == "" || slices.Contains(avoid, c.Place())
 	}
 	return out
 }

@@ -409,8 +409,8 @@ func (p *round) answerOffers(v *view.View) {
 
 // offerClass has what decides which members may take an offered Job.
 type offerClass struct {
-	federation, from string
-	class            view.Class
+	federation string
+	class      view.Class
 }
 
 // freeze answers one offer if another member would take the Job now.
@@ -432,7 +432,7 @@ func (p *round) freeze(v *view.View, w offerAt) bool {
 	if !slices.Contains(probe.Visited, w.cluster) {
 		probe.Visited = append(slices.Clone(probe.Visited), w.cluster)
 	}
-	class := offerClass{uid, probe.Frozen.Where(), view.ClassOf(&probe)}
+	class := offerClass{uid, view.ClassOf(&probe)}
 	if p.unwanted[class] {
 		return false
 	}

@@ -3,6 +3,7 @@ package jobs
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -150,5 +151,31 @@ func TestWhatWaitsCostsALookForSomeNothing(t *testing.T) {
 	}
 	if l := (Query{States: []State{record.JobFailed}}).lists(many, admin); !l[0].Empty() {
 		t.Error("queued jobs are looked at for those that failed")
+	}
+}
+
+// TestAJobThatWasHandedOverGoesBackToWhereItCameIn: it could not start where it was handed over to, or it failed there and is
+// replayed, and there is room only where it came in.
+func TestAJobThatWasHandedOverGoesBackToWhereItCameIn(t *testing.T) {
+	q := queues{3, 1, 0, 64000}
+	kvs := q.records(t)
+	job := record.Job{
+		V: record.Version, Job: "job", Federation: "federation-000000", GroupID: "federation-000000", Owner: "alice", Cluster: "cluster-0000", Service: "federation-000000",
+		State: record.JobQueued, Attempt: 2, Visited: []string{"cluster-0000", "cluster-0001"}, Hops: delegation.MaxHops, Tries: 1,
+		Past: []record.Attempt{{Attempt: 2, ClusterID: "cluster-0002", Place: "cluster-0002/federation-000000", State: record.JobRefused, Reason: record.JobCannotStart}},
+	}
+	with := func(j record.Job) *view.View {
+		text, err := record.Encode(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return view.Of(append(slices.Clone(kvs), store.KV{Key: record.JobKey(j.Job), Value: text, ModRevision: 1000})...)
+	}
+	if p := pass(with(job)); len(p.steps) == 0 || p.steps[0].next.Place.ClusterID == "cluster-0002" {
+		t.Errorf("it is not assigned to a member that has not refused it: %d assignments", len(p.steps))
+	}
+	job.Frozen, job.Visited = &record.Place{ClusterID: "cluster-0002", ServiceName: "federation-000000"}, append(job.Visited, "cluster-0002")
+	if p := pass(with(job)); len(p.steps) != 0 {
+		t.Errorf("it goes round: to %+v", p.steps[0].next.Place)
 	}
 }

@@ -11,20 +11,24 @@ import (
 type Class struct {
 	// Cluster and Service received it.
 	Cluster, Service string
-	// Epoch is the record's, and Hops and BucketEvent, too.
+	// Epoch is the record's, and BucketEvent, too.
 	Epoch       string
-	Hops        int
 	BucketEvent bool
-	// Visited and Refused are the clusters and the places that it is kept from, in one string.
-	Visited, Refused string
+	// Refused are the places that it is kept from, in one string.
+	Refused string
+	// Of a job that is to be handed over: from where, how often it was before, and the clusters that it
+	// is kept from.
+	From, Visited string
+	Hops          int
 }
 
 // ClassOf is the class of a job.
 func ClassOf(j *record.Job) Class {
-	return Class{
-		Cluster: j.Cluster, Service: j.Service, Epoch: j.Epoch, Hops: j.Hops, BucketEvent: j.BucketEvent,
-		Visited: strings.Join(j.Visited, "\x00"), Refused: strings.Join(j.RefusedAt(), "\x00"),
+	out := Class{Cluster: j.Cluster, Service: j.Service, Epoch: j.Epoch, BucketEvent: j.BucketEvent, Refused: strings.Join(j.RefusedAt(), "\x00")}
+	if j.Frozen != nil {
+		out.From, out.Hops, out.Visited = j.Frozen.Where(), j.Hops, strings.Join(j.Visited, "\x00")
 	}
+	return out
 }
 
 // Queue has the queued jobs of one account in one federation: of each class those that wait, in
