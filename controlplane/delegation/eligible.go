@@ -104,17 +104,17 @@ func (s *Snapshot) disliked(c *Candidate) (Why, string) {
 	return "", ""
 }
 
-// edge says whether the topology lets a job go from where it is to another member.
-// What stands nowhere in the federation hands nothing on.
+// edge says whether the topology lets a job go from where it is to another member. A job that is at no
+// member, as one whose member has left, may go to each one of a mesh.
 func (s *Snapshot) edge(from *Candidate) bool {
-	if from == nil || from.endpoint() {
+	if from != nil && from.endpoint() {
 		return false
 	}
 	switch s.Topology {
 	case oscar.TopologyMesh:
 		return true
 	case oscar.TopologyStar, oscar.TopologyTree:
-		return from.Coordinator
+		return from != nil && from.Coordinator
 	}
 	return false
 }

@@ -35,10 +35,13 @@ func nextStep(v *view.View, id string, cfg stepConfig) *step {
 	if p := foundStep(v, id, cfg.now); p != nil {
 		return p
 	}
+	j, ok := v.Jobs.ByID.Lookup(id)
+	if ok && holderGone(v, j.Rec) {
+		return thawStep(v, j, cfg.now)
+	}
 	if p := offerStep(v, id, cfg); p != nil {
 		return p
 	}
-	j, ok := v.Jobs.ByID.Lookup(id)
 	if !ok {
 		return nil
 	}
@@ -57,6 +60,27 @@ func nextStep(v *view.View, id string, cfg stepConfig) *step {
 		return nil
 	}
 	return stepOf(v, j, report, d)
+}
+
+// holderGone says whether a job stands frozen at a cluster that is not registered any more, or as another
+// one. Nobody gives the Job back there, and nothing of it can start.
+func holderGone(v *view.View, j *record.Job) bool {
+	if j.Frozen == nil || j.State.Ended() {
+		return false
+	}
+	if o := v.Nodes.Get(j.Frozen.ClusterID).Offers.Get(j.Job).Rec; o != nil && o.State != record.OfferFrozen && o.State != record.OfferWaiting {
+		return false // it has started there
+	}
+	reg, ok := v.Clusters.Lookup(j.Frozen.ClusterID)
+	return !ok || j.Frozen.ClusterUID != "" && reg.Rec.UID != j.Frozen.ClusterUID
+}
+
+// thawStep forgets where a job stands frozen: it is like any other of its state then.
+func thawStep(v *view.View, j view.Versioned[record.Job], now time.Time) *step {
+	cluster := j.Rec.Frozen.ClusterID
+	next := *j.Rec
+	next.Frozen, next.FrozenAt, next.ChangedAt = nil, nil, record.At(now)
+	return &step{name: "thaw", rev: j.Rev, was: *j.Rec, next: next, watch: map[string]int64{record.ClusterKey(cluster): v.Clusters.Get(cluster).Rev}}
 }
 
 // stepOf makes a decision about a job ready to be written.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/delegation"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/view"
@@ -116,10 +117,48 @@ func (p *round) look(v *view.View, uid string) {
 		for class, jobs := range queue.All() {
 			p.classes++
 			h := &head{fed: f, account: account, class: class, request: need.request, jobs: jobs}
-			if !p.queue(v, h) {
+			switch {
+			case stranded(f, class, need.reads):
+				p.park(v, h)
+			case !p.queue(v, h):
 				p.full(v, h)
 			}
 		}
+	}
+}
+
+// stranded says whether no member may ever take the jobs of a class: where they came in is no member any
+// more, and the others do not take them from there.
+func stranded(f *record.Federation, class view.Class, reads bool) bool {
+	if class.From != "" {
+		return false
+	}
+	endpoint := false
+	for _, m := range f.Members {
+		if m.Replica() && m.ClusterID == class.Cluster && m.ServiceName == class.Service {
+			return false
+		}
+		endpoint = endpoint || !m.Replica()
+	}
+	return f.Topology != oscar.TopologyMesh || class.BucketEvent && reads && !endpoint
+}
+
+// park ends the wait of the jobs of a class that is stranded: a person decides about them.
+func (p *round) park(v *view.View, h *head) {
+	fl := p.candidatesOf(v, h.fed)
+	if fl == nil || fl.held || fl.older && h.class.Epoch != p.epoch {
+		return
+	}
+	for ; p.skip(v, h); h.jobs = h.jobs.Rest() {
+		if len(p.notes) >= assignAtOnce {
+			p.more, p.left[h.fed.UID] = true, true
+			return
+		}
+		j := v.Jobs.ByID.Get(h.jobs.First().ID())
+		next, at := *j.Rec, record.At(p.now)
+		next.State, next.Reason, next.NotBefore, next.EndedAt, next.ChangedAt = record.JobParked, record.JobServiceGone, nil, &at, at
+		next.Message = fmt.Sprintf("the service that it came in at, %s on %s, is no member any more, and no other may take it from there", next.Service, next.Cluster)
+		p.notes = append(p.notes, &step{name: "park", rev: j.Rev, was: *j.Rec, next: next, watch: map[string]int64{record.FederationKey(h.fed.UID): fl.rev}})
 	}
 }
 

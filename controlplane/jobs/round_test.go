@@ -179,3 +179,70 @@ func TestAJobThatWasHandedOverGoesBackToWhereItCameIn(t *testing.T) {
 		t.Errorf("it goes round: to %+v", p.steps[0].next.Place)
 	}
 }
+
+// TestAJobWhoseMemberHasLeftDoesNotWaitForEver: in a mesh another member takes it, otherwise a person decides.
+func TestAJobWhoseMemberHasLeftDoesNotWaitForEver(t *testing.T) {
+	for name, c := range map[string]struct {
+		topology    string
+		bucketEvent bool
+		want        record.JobState
+	}{
+		"mesh": {oscar.TopologyMesh, false, record.JobAssigned}, "star": {oscar.TopologyStar, false, record.JobParked}, "none": {"", false, record.JobParked},
+		"mesh, and its object is at that member": {oscar.TopologyMesh, true, record.JobParked},
+	} {
+		kvs := queues{3, 1, 0, 64000}.records(t)
+		put := func(key string, rec any) {
+			text, err := record.Encode(rec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kvs = append(kvs, store.KV{Key: key, Value: text, ModRevision: int64(1000 + len(kvs))})
+		}
+		f := *view.Of(kvs...).Federations.Get("federation-000000").Rec
+		f.Topology, f.Members[1].Coordinator = c.topology, true
+		put(record.FederationKey(f.UID), f)
+		for i := range 3 {
+			put(record.JobKey(fmt.Sprint("job-", i)), record.Job{
+				V: record.Version, Job: fmt.Sprint("job-", i), Federation: f.UID, GroupID: f.GroupID, Owner: f.Owner, Cluster: "cluster-0009", Service: f.UID,
+				State: record.JobQueued, BucketEvent: c.bucketEvent,
+			})
+		}
+		need := &Needs{generation: 1, request: delegation.Request{CPU: 500, Memory: 256 << 20}, reads: true}
+		p := newRound(&clock.FirstSeen{}, time.Now(), Weights{}, func(*record.Federation) *Needs { return need })
+		p.fill(view.Of(kvs...))
+		got := map[record.JobState]int{}
+		for _, s := range p.steps {
+			got[s.next.State]++
+		}
+		for _, s := range p.notes {
+			got[s.next.State]++
+		}
+		if got[c.want] != 3 || len(got) != 1 {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestAJobThatIsHeldAtAClusterThatIsRemovedGoesOn: nobody gives it back there.
+func TestAJobThatIsHeldAtAClusterThatIsRemovedGoesOn(t *testing.T) {
+	kvs := queues{3, 1, 0, 64000}.records(t)
+	job := record.Job{
+		V: record.Version, Job: "job", Federation: "federation-000000", GroupID: "federation-000000", Owner: "alice", Cluster: "cluster-0000", Service: "federation-000000",
+		State: record.JobQueued, Attempt: 1, Visited: []string{"cluster-0000"}, FrozenAt: new(record.At(time.Now())),
+	}
+	for name, c := range map[string]struct {
+		cluster, uid string
+		thaws        bool
+	}{"removed": {"cluster-0009", "u", true}, "registered again": {"cluster-0000", "another", true}, "as it was": {"cluster-0000", "cluster-0000", false}} {
+		job.Frozen = &record.Place{ClusterID: c.cluster, ServiceName: job.Service, ClusterUID: c.uid}
+		text, err := record.Encode(job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := view.Of(append(slices.Clone(kvs), store.KV{Key: record.JobKey(job.Job), Value: text, ModRevision: 1000})...)
+		p := nextStep(v, job.Job, stepConfig{now: time.Now(), seen: &clock.FirstSeen{}, lost: func(string) bool { return false }, freezeTimeout: time.Hour})
+		if (p != nil) != c.thaws || p != nil && (p.next.Frozen != nil || p.next.State != record.JobQueued) {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+}

@@ -104,7 +104,7 @@ func ways() map[record.JobState][]record.JobState {
 	ends := []record.JobState{record.JobSucceeded, record.JobFailed, record.JobCancelled, record.JobVanished}
 	return map[record.JobState][]record.JobState{
 		"":                   append([]record.JobState{record.JobQueued, record.JobAssigned, record.JobRunning}, ends...),
-		record.JobQueued:     {record.JobQueued, record.JobAssigned, record.JobRunning, record.JobCancelled, record.JobFailed, record.JobSucceeded, record.JobVanished, record.JobReturned},
+		record.JobQueued:     {record.JobQueued, record.JobAssigned, record.JobRunning, record.JobCancelled, record.JobFailed, record.JobSucceeded, record.JobVanished, record.JobParked, record.JobReturned},
 		record.JobAssigned:   append([]record.JobState{record.JobAssigned, record.JobQueued, record.JobRunning, record.JobUncertain, record.JobParked, record.JobReturned}, ends...),
 		record.JobRunning:    append([]record.JobState{record.JobRunning, record.JobAssigned}, ends...),
 		record.JobUncertain:  {record.JobUncertain, record.JobSucceeded, record.JobVanished},
