@@ -81,9 +81,12 @@ func ForJob(id string, state record.JobState, reason record.JobReason) string {
 	case record.JobUncertain:
 		return "find out whether it has run, then say so: oscarfed job resolve " + id
 	case record.JobParked:
+		if reason == record.JobServiceGone {
+			return "send the event to a member of the federation"
+		}
 		return "mend what refused it, then start it again: oscarfed job replay " + id
 	case record.JobVanished:
-		return "it may have run: look for its output, and replay it if there is none: oscarfed job replay " + id
+		return "it may have run: look for its output, and send the event again if there is none"
 	}
 	switch reason {
 	case record.JobNoCandidate:
@@ -91,7 +94,7 @@ func ForJob(id string, state record.JobState, reason record.JobReason) string {
 	case record.JobNeedsUserToken:
 		return "give a refresh token, or call with an access token of your own: oscarfed token set"
 	case record.JobInputsUnreadable:
-		return "see that its cluster reaches the MinIO of the coordinator's cluster, then replay it: oscarfed job replay " + id
+		return "see that its cluster reaches the MinIO of the coordinator's cluster"
 	case record.JobPodWaits, record.JobCannotStart:
 		return "read what its pod says: the image, the command or what it asks for has to change"
 	case record.JobStoreRestored:

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/oscarfed/oscarfed/controlplane/hint"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -387,5 +388,19 @@ func TestTheRefusalOfAReplayNamesNoStateThatNobodyIsShown(t *testing.T) {
 	s.job.State = record.JobSucceeded
 	if _, err := replay(s); err == nil || !strings.Contains(err.Error(), "job j is succeeded; only one") {
 		t.Errorf("a job that has succeeded is refused with %v", err)
+	}
+}
+
+// A hint names a replay only where it is not refused.
+func TestNoHintNamesAReplayThatIsRefused(t *testing.T) {
+	for _, state := range []record.JobState{
+		record.JobQueued, record.JobAssigned, record.JobRunning, record.JobSucceeded, record.JobFailed, record.JobCancelled, record.JobVanished, record.JobParked, record.JobReturned,
+	} {
+		for _, reason := range []record.JobReason{"", record.JobNoCandidate, record.JobInputsUnreadable, record.JobPodFailed, record.JobServiceGone} {
+			s := standingJob(func(s *situation) { s.job.State, s.job.Reason, s.job.Kept = state, reason, true })
+			if _, err := replay(s); err != nil && strings.Contains(hint.ForJob(s.job.Job, state, reason), "job replay") {
+				t.Errorf("%s, %s: %v", state, reason, err)
+			}
+		}
 	}
 }
