@@ -12,6 +12,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -375,6 +376,26 @@ func TestWhatIsNoJobIsRefused(t *testing.T) {
 		rest, more, err := w.Jobs.List(t.Context(), admin, jobs.Query{Before: list[1].Position})
 		if err != nil || len(rest) != 1 || more || rest[0].ID != first.ID {
 			t.Errorf("%+v %v %v", rest, more, err)
+		}
+	})
+}
+
+// TestOneSenderDoesNotKeepOthersFromAService: of what a federation may have in flight he gets half of what is free.
+func TestOneSenderDoesNotKeepOthersFromAService(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t, func(c *controlplane.Config) { c.JobsPerFederation = 4 })
+		w.visibleTo("public")
+		for _, c := range []struct {
+			caller identity.Caller
+			want   int
+		}{{identity.Caller{Subject: "bob"}, 2}, {identity.Caller{Subject: "carol"}, 1}, {admin, 1}} {
+			n, err := -1, error(nil)
+			for ; err == nil; n++ {
+				_, err = w.Jobs.Submit(t.Context(), c.caller, jobs.Request{Service: "grayifyr0", Event: []byte(secretEvent)})
+			}
+			if codeOf(t, err) != fault.CodeExhausted || n != c.want {
+				t.Errorf("%s has %d jobs, and then: %v; want %d", c.caller.Subject, n, err, c.want)
+			}
 		}
 	})
 }

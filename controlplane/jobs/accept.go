@@ -170,16 +170,21 @@ func (c *Controller) submission(caller identity.Caller, req Request, p view.Memb
 	return s, nil
 }
 
-// refusedFor says which limit of jobs in flight one more job would exceed; nil for none.
+// refusedFor says which limit of jobs in flight one more job would exceed; nil for none. Who is not the
+// owner may have fewer in a federation than are free there, so that nobody alone keeps others from a
+// service that is for several.
 // Each instance counts the jobs that it has seen, so several instances can together exceed
 // a limit by the jobs that they accept at the same moment.
-func (c *Controller) refusedFor(j *record.Job, federation, user int) error {
+func (c *Controller) refusedFor(j *record.Job, has load) error {
+	account, free := view.AccountOf(j), c.cfg.PerFederation-has.federation
 	var why string
 	switch {
-	case federation >= c.cfg.PerFederation:
-		why = fmt.Sprintf("federation %s has %d jobs in flight, and %d are allowed", j.GroupID, federation, c.cfg.PerFederation)
-	case user >= c.cfg.PerUser:
-		why = fmt.Sprintf("%s has %d jobs in flight, and %d are allowed", view.AccountOf(j), user, c.cfg.PerUser)
+	case free <= 0:
+		why = fmt.Sprintf("federation %s has %d jobs in flight, and %d are allowed", j.GroupID, has.federation, c.cfg.PerFederation)
+	case account != j.Owner && has.own >= free:
+		why = fmt.Sprintf("%s has %d jobs in flight in federation %s, and %d more are allowed there: who is not its owner may have fewer than are free", account, has.own, j.GroupID, free)
+	case has.account >= c.cfg.PerUser:
+		why = fmt.Sprintf("%s has %d jobs in flight, and %d are allowed", account, has.account, c.cfg.PerUser)
 	default:
 		return nil
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
@@ -107,7 +106,7 @@ func (c *Controller) refuseWaiting(ctx context.Context) {
 
 // acceptBatch stores jobs with their events in one transaction. It leaves out refused jobs.
 func (c *Controller) acceptBatch(ctx context.Context, batch []*submission) {
-	epoch, counts := c.countInFlight(batch)
+	epoch, loads := c.loadsOf(batch)
 	keys := []string{record.MetaKey}
 	for _, s := range batch {
 		s.job.Epoch = epoch
@@ -124,11 +123,10 @@ func (c *Controller) acceptBatch(ctx context.Context, batch []*submission) {
 			if err := gate.SameEpoch(v, tx, epoch); err != nil {
 				return err
 			}
-			with := counts.clone()
-			first := map[string]*submission{}
+			more, first := newInFlight(), map[string]*submission{}
 			for _, s := range batch {
 				if s.id, s.err = "", nil; c.judge(v, s, first) {
-					c.acceptOne(tx, s, with, first)
+					c.acceptOne(tx, s, loads[s], more, first)
 				}
 			}
 			return nil
@@ -143,40 +141,67 @@ func (c *Controller) acceptBatch(ctx context.Context, batch []*submission) {
 	}
 }
 
-// inFlight counts the unfinished jobs of federations and accounts.
-type inFlight struct{ federations, accounts map[string]int }
+// inFlight counts unfinished jobs.
+type inFlight struct{ of map[sender]int }
 
-func (n inFlight) clone() inFlight {
-	return inFlight{federations: maps.Clone(n.federations), accounts: maps.Clone(n.accounts)}
+// sender is an account in a federation. With one of both empty it is the whole account, or the whole
+// federation.
+type sender struct{ account, federation string }
+
+func newInFlight() inFlight { return inFlight{of: map[sender]int{}} }
+
+// counts are those that a job counts in.
+func counts(j *record.Job) [3]sender {
+	account := view.AccountOf(j)
+	return [3]sender{{"", j.Federation}, {account, ""}, {account, j.Federation}}
 }
 
-// countInFlight counts what the state has of the federations and accounts of a batch, and tells
-// its epoch.
-func (c *Controller) countInFlight(batch []*submission) (epoch string, counts inFlight) {
-	counts = inFlight{federations: map[string]int{}, accounts: map[string]int{}}
+// add counts one more job.
+func (n inFlight) add(j *record.Job) {
+	for _, s := range counts(j) {
+		n.of[s]++
+	}
+}
+
+// load is what is in flight of the federation of a job, of its account, and of its account in this federation.
+type load struct{ federation, account, own int }
+
+// with is a load with the jobs that are counted besides.
+func (n inFlight) with(l load, j *record.Job) load {
+	of := counts(j)
+	return load{l.federation + n.of[of[0]], l.account + n.of[of[1]], l.own + n.of[of[2]]}
+}
+
+// loadOf is what the state has in flight beside a job.
+func loadOf(v *view.View, j *record.Job) load {
+	account := view.AccountOf(j)
+	return load{v.Jobs.InFlight.Get(j.Federation), v.Jobs.Users.Get(account), v.Jobs.Senders.Get(account).Get(j.Federation)}
+}
+
+// loadsOf are what the state has in flight beside the jobs of a batch. It tells its epoch.
+func (c *Controller) loadsOf(batch []*submission) (epoch string, loads map[*submission]load) {
+	loads = map[*submission]load{}
 	c.state.Read(func(v *view.View) {
 		epoch = v.Epoch()
 		for _, s := range batch {
-			counts.federations[s.job.Federation] = v.Jobs.InFlight.Get(s.job.Federation)
-			counts.accounts[view.AccountOf(&s.job)] = v.Jobs.Users.Get(view.AccountOf(&s.job))
+			loads[s] = loadOf(v, &s.job)
 		}
 	})
-	return epoch, counts
+	return epoch, loads
 }
 
-// acceptOne writes a submission, unless its federation or account has too many jobs in flight. It
-// counts it, and keeps it as the first of its request.
-func (c *Controller) acceptOne(tx *store.Txn, s *submission, counts inFlight, first map[string]*submission) {
-	j, account := &s.job, view.AccountOf(&s.job)
-	s.err = cmp.Or(c.requests.MayKeep(s.claim), c.refusedFor(j, counts.federations[j.Federation], counts.accounts[account]))
+// acceptOne writes a submission, unless its federation or account has too many jobs in flight, with those
+// that are accepted beside it. It counts it, and keeps it as the first of its request.
+func (c *Controller) acceptOne(tx *store.Txn, s *submission, has load, more inFlight, first map[string]*submission) {
+	j := &s.job
+	s.err = cmp.Or(c.requests.MayKeep(s.claim), c.refusedFor(j, more.with(has, j)))
 	if s.err != nil {
 		if s.claim.Hash != "" {
 			tx.Expect(record.RequestKey(s.claim.Hash)) // a repeated one is answered, not refused
 		}
 		return
 	}
-	counts.federations[j.Federation]++
-	counts.accounts[account]++
+	more.add(j)
 	if s.claim.Hash != "" {
 		first[s.claim.Hash] = s
 	}

@@ -52,8 +52,8 @@ func (c *Controller) tooMany(v *view.View, sit *offerSituation, taken taking) bo
 		return false
 	}
 	j := record.Job{Federation: f.UID, GroupID: f.GroupID, Owner: f.Owner}
-	asked, account := sit.answer != "" && !sit.stale, view.AccountOf(&j)
-	return c.refusedFor(&j, v.Jobs.InFlight.Get(f.UID)+taken.more.federations[f.UID], v.Jobs.Users.Get(account)+taken.more.accounts[account]) != nil ||
+	asked := sit.answer != "" && !sit.stale
+	return c.refusedFor(&j, taken.more.with(loadOf(v, &j), &j)) != nil ||
 		!asked && sit.offer.State == record.OfferFrozen && frozen(v)[f.UID]+taken.frozen[f.UID] >= freezesAtOnce
 }
 
@@ -65,14 +65,13 @@ type taking struct {
 }
 
 func newTaking() taking {
-	return taking{frozen: map[string]int{}, more: inFlight{federations: map[string]int{}, accounts: map[string]int{}}}
+	return taking{frozen: map[string]int{}, more: newInFlight()}
 }
 
 func (n taking) add(p *step) {
 	n.frozen[p.next.Federation]++
 	if p.was.Job == "" || p.was.State.Ended() {
-		n.more.federations[p.next.Federation]++
-		n.more.accounts[view.AccountOf(&p.next)]++
+		n.more.add(&p.next)
 	}
 }
 

@@ -53,7 +53,7 @@ func (c *Controller) mayRun(v *view.View, caller identity.Caller, j *record.Job)
 	case !j.State.Ended(): // it is counted
 		return nil
 	}
-	return c.refusedFor(j, v.Jobs.InFlight.Get(j.Federation), v.Jobs.Users.Get(view.AccountOf(j)))
+	return c.refusedFor(j, loadOf(v, j))
 }
 
 // Resolve records the outcome of an attempt as a person decides it: its OSCAR has it

@@ -26,9 +26,10 @@ type jobIndex struct {
 	// counts those that came in at a service of a name, and Clusters those that came in at a cluster,
 	// or are or were there.
 	Subjects, Services, Clusters Table[string, Table[string, int]]
-	// InFlight counts the unfinished jobs of a federation, Users those of an account, and
-	// States all jobs by state.
+	// InFlight counts the unfinished jobs of a federation, Users those of an account, Senders those of an
+	// account by federation, and States all jobs by state.
 	InFlight, Users Table[string, int]
+	Senders         Table[string, Table[string, int]]
 	States          Table[record.JobState, int]
 	Reserved        Table[string, Versioned[record.Reserved]]
 	// Offered lists, for a job, the clusters that offer it, or have an answer to an offer. Frozen lists the jobs that are
@@ -53,7 +54,7 @@ func newJobIndex() jobIndex {
 	return jobIndex{
 		ByID: JobTable{map[string]jobSlot{}}, Queued: tableOf(map[string]Table[string, Queue]{}), Holds: tableOf(map[Holder]Table[string, int]{}),
 		ByFederation: newLists[string](), ByCluster: newLists[string](), Posted: tableOf(map[string]bool{}),
-		InFlight: tableOf(map[string]int{}), Users: tableOf(map[string]int{}), States: tableOf(map[record.JobState]int{}),
+		InFlight: tableOf(map[string]int{}), Users: tableOf(map[string]int{}), Senders: tableOf(map[string]Table[string, int]{}), States: tableOf(map[record.JobState]int{}),
 		Subjects: tableOf(map[string]Table[string, int]{}), Services: tableOf(map[string]Table[string, int]{}), Clusters: tableOf(map[string]Table[string, int]{}),
 		Reserved: tableOf(map[string]Versioned[record.Reserved]{}), Found: newIndex[string, foundAt](),
 		Offered: newIndex[string, string](), Frozen: tableOf(map[string]bool{}),
@@ -176,6 +177,7 @@ func (x *jobIndex) count(j *record.Job, by int) {
 	if !j.State.Ended() {
 		addTo(x.InFlight.m, j.Federation, by)
 		addTo(x.Users.m, AccountOf(j), by)
+		countFor(x.Senders, AccountOf(j), j.Federation, by)
 	}
 }
 
