@@ -99,3 +99,32 @@ func TestAfterARestoreNothingIsStartedAgain(t *testing.T) {
 		w.eventually(func() bool { return len(w.leaves(moved.ID)) == 1 })
 	})
 }
+
+// TestAJobThatIsCancelledAfterARestoreEndsWhereItIsFound: the store says that it waits, or that nobody has claimed it, and it
+// runs.
+func TestAJobThatIsCancelledAfterARestoreEndsWhereItIsFound(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		unclaimed := w.submit()
+		p, assigned := w.at(unclaimed.ID)
+		for _, p := range w.clusters {
+			p.has(1)
+		}
+		queued := w.submit()
+		epoch := w.restore()
+		for id, attempt := range map[string]int{unclaimed.ID: 1, queued.ID: 2} {
+			if _, err := w.Jobs.Cancel(t.Context(), admin, jobs.Order{Job: id}); err != nil {
+				t.Fatal(err)
+			}
+			w.is(id, record.JobCancelled)
+			p.finds(assigned.Place.ServiceName, id, attempt, record.JobRunning, epoch)
+			w.is(id, record.JobRunning)
+			if a := p.standing(); len(a) != 1 || a[0].Job != id || !a[0].Cancel {
+				t.Errorf("its syncer is asked for %+v", a)
+			}
+			p.says(id, attempt, record.JobCancelled)
+			w.is(id, record.JobCancelled)
+			w.eventually(func() bool { return len(p.standing()) == 0 })
+		}
+	})
+}

@@ -38,6 +38,7 @@ type foundDecision struct {
 //
 //	not known ─────────────────────────► a record for it, as it stands there
 //	a later attempt than the store has ► that attempt
+//	cancelled since, and it goes on ───► that attempt, which is to end
 //	anything else ─────────────────────► the store knows better: a note
 func decideFound(s situation, f foundAttempt) foundDecision {
 	at := record.At(s.now)
@@ -56,6 +57,7 @@ func decideFound(s situation, f foundAttempt) foundDecision {
 		if f.fed != nil {
 			next.Federation, next.GroupID, next.Owner = f.fed.UID, f.fed.GroupID, f.fed.Owner
 		}
+	case s.cancelledSince(f):
 	case next.State.Ended() && next.State != record.JobParked, next.Epoch == s.epoch, f.attempt < next.Attempt,
 		f.attempt == next.Attempt && next.State != record.JobQueued:
 		if !next.State.Ended() {
@@ -87,6 +89,13 @@ func decideFound(s situation, f foundAttempt) foundDecision {
 	}
 	d.next, d.adopt = next, true
 	return d
+}
+
+// cancelledSince says whether a job was cancelled by an order that cannot have reached what is found: in the
+// history that was lost it had been claimed, where the store says that it waited.
+func (s situation) cancelledSince(f foundAttempt) bool {
+	j := &s.job
+	return j.State == record.JobCancelled && j.Cancel != "" && j.Epoch != s.epoch && f.attempt >= j.Attempt && !f.report.State.Ended()
 }
 
 // acceptedAt is when a job was accepted, as its id says.

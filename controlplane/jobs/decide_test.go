@@ -225,6 +225,11 @@ func TestDecideFound(t *testing.T) {
 		s.job.State, s.job.Attempt, s.job.Place, s.job.Reserved, s.epoch = record.JobQueued, attempt, nil, nil, "2"
 		return s
 	}
+	cancelled := func(by string) situation {
+		s := queued(1)
+		s.job.State, s.job.Cancel = record.JobCancelled, by
+		return s
+	}
 	unknown := situation{job: record.Job{Job: "j"}, now: jobClock, epoch: "2"}
 	assigned := standingJob(func(s *situation) { s.epoch = "2" })
 	for name, c := range map[string]struct {
@@ -240,6 +245,9 @@ func TestDecideFound(t *testing.T) {
 		"queued":                      {queued(0), found(1, record.JobSubmitted), record.JobAssigned, 1, true, false},
 		"queued after the same":       {queued(1), found(1, record.JobRunning), record.JobRunning, 1, true, false},
 		"queued after a later one":    {queued(3), found(1, record.JobRunning), record.JobQueued, 3, false, false},
+		"cancelled":                   {cancelled("me"), found(1, record.JobRunning), record.JobRunning, 1, true, false},
+		"cancelled, ended":            {cancelled("me"), found(1, record.JobSucceeded), record.JobCancelled, 1, false, false},
+		"cancelled with its service":  {cancelled(""), found(1, record.JobRunning), record.JobCancelled, 1, false, false},
 		"assigned before":             {assigned, found(2, record.JobRunning), record.JobRunning, 2, true, true},
 		"assigned before, ended":      {assigned, found(2, record.JobSucceeded), record.JobSucceeded, 2, false, true},
 		"the same attempt, elsewhere": {assigned, found(1, record.JobRunning), record.JobAssigned, 1, false, false},

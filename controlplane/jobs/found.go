@@ -41,7 +41,9 @@ func foundStep(v *view.View, id string, now time.Time) *step {
 		}
 		return out
 	}
-	out.put = append(out.put, gate.Staged{Key: record.AssignmentKey(f.cluster, id, f.attempt), Rec: assignmentOf(&d.next)})
+	assignment := assignmentOf(&d.next)
+	assignment.Cancel = d.next.Cancel != ""
+	out.put = append(out.put, gate.Staged{Key: record.AssignmentKey(f.cluster, id, f.attempt), Rec: assignment})
 	return out
 }
 

@@ -110,8 +110,8 @@ func ways() map[record.JobState][]record.JobState {
 		record.JobUncertain:  {record.JobUncertain, record.JobSucceeded, record.JobVanished},
 		record.JobParked:     {record.JobParked, record.JobQueued, record.JobCancelled},
 		record.JobSucceeded:  nil,
-		record.JobFailed:     {record.JobFailed, record.JobQueued}, // by the order of a person
-		record.JobCancelled:  nil,
+		record.JobFailed:     {record.JobFailed, record.JobQueued},    // by the order of a person
+		record.JobCancelled:  {record.JobAssigned, record.JobRunning}, // where it is found, to end there
 		record.JobVanished:   nil,
 		record.JobReturned:   {record.JobQueued},
 		record.JobClaimed:    nil,
@@ -146,7 +146,7 @@ func (c *checker) jobMoves(ch *change, old, now *record.Job) {
 	if !slices.Contains(ways()[was.State], now.State) && !withoutInputs(&was, now) {
 		c.violatef(RuleJobs, ch.key, "it went from %q to %q", was.State, now.State)
 	}
-	if (old == nil && now.State != record.JobQueued || was.State == record.JobRunning && now.State == record.JobAssigned) && !found {
+	if (old == nil && now.State != record.JobQueued || now.State != was.State && (was.State == record.JobCancelled || was.State == record.JobRunning && now.State == record.JobAssigned)) && !found {
 		c.violatef(RuleJobs, ch.key, "it went from %q to %q, and no cluster had found it", was.State, now.State)
 	}
 	assigned := was.State == record.JobQueued && (now.State == record.JobAssigned || now.State == record.JobRunning)
