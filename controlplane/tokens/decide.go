@@ -310,6 +310,7 @@ func (s *tokenSituation) refusal(holder string, hold *record.Hold, given *record
 	default:
 		return nil
 	}
+	n.message = view.Sentence(n.message) // as it will be read
 	return n
 }
 

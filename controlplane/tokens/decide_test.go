@@ -316,3 +316,15 @@ func TestAHolderThatGivesNoTokenSaysWhy(t *testing.T) {
 		t.Errorf("written: %s", keysOf(put))
 	}
 }
+
+// What a member is told is read as it was written: else it would be told again and again.
+func TestWhatAMemberIsToldFitsIntoItsRecord(t *testing.T) {
+	s := keepers()
+	s.want("b", "n1")
+	s.tokens.Holdings["a"].Rec.State, s.tokens.Holdings["a"].Rec.Message = record.HoldFailing, strings.Repeat("x", view.MaxReportMessage)
+	steps, _ := decideTokens(s)
+	grant, _ := written(steps)["c/b/desired/tokens/f/want"].(*record.Grant)
+	if grant == nil || grant.Message != view.Sentence(grant.Message) {
+		t.Errorf("told: %+v", grant)
+	}
+}

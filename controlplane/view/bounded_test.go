@@ -2,9 +2,11 @@ package view
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -44,5 +46,50 @@ func BenchmarkBoundSentences(b *testing.B) {
 			members[i].Cause, members[i].Rollback = &record.Failure{Message: long}, &record.Rollback{Message: long}
 		}
 		BoundSentences(members, 0)
+	}
+}
+
+// What syncers write is bounded, but for what is opened and not copied: the answer about a service after a restore, and an
+// event.
+func TestAllReportsAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []record.Kind{
+		record.KindSession, record.KindObservedCluster, record.KindObservedService, record.KindCapacity, record.KindReading,
+		record.KindHolding, record.KindWant, record.KindGranted, record.KindJobReport, record.KindOffer,
+	} {
+		if maxReports[reflect.TypeOf(record.New(kind)).Elem()] == 0 {
+			t.Errorf("%s is not bounded", kind)
+		}
+	}
+}
+
+// A holder's answer goes to another cluster, which reports it.
+func TestAnAnswerOfAHolderIsBounded(t *testing.T) {
+	t.Parallel()
+	read := func(grant record.Grant) *record.Grant {
+		raw, err := record.Encode(grant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := newView()
+		v.news = newChanges()
+		key := record.GrantedKey("c1", "f", "c2")
+		v.apply(key, store.KV{Key: key, Value: raw, ModRevision: 7}, true)
+		return v.Tokens.Get("f").Granted[Exchange{"c1", "c2"}].Rec
+	}
+	if got := read(record.Grant{V: 1, Nonce: "n", Message: strings.Repeat("x", 100<<10)}); got == nil || len(got.Message) > MaxReportMessage {
+		t.Errorf("a long message is kept: %v", got)
+	}
+	if got := read(record.Grant{V: 1, Nonce: "n", Access: strings.Repeat("x", 64<<10)}); got == nil || len(got.Access) != 64<<10 {
+		t.Errorf("a long token is not kept: %v", got)
+	}
+	for name, grant := range map[string]record.Grant{
+		"a long reason":      {V: 1, Nonce: "n", Reason: record.Reason(strings.Repeat("x", 100))},
+		"a long nonce":       {V: 1, Nonce: strings.Repeat("x", 5<<10)},
+		"far too much of it": {V: 1, Nonce: "n", Access: strings.Repeat("x", 1<<20)},
+	} {
+		if got := read(grant); got != nil {
+			t.Errorf("%s is kept", name)
+		}
 	}
 }

@@ -32,12 +32,16 @@ var maxReports = map[reflect.Type]int{ //nolint:gochecknoglobals // a constant
 	reflect.TypeFor[record.Offer]():           16 << 10,
 	reflect.TypeFor[record.Holding]():         32 << 10,
 	reflect.TypeFor[record.Want]():            4 << 10,
+	reflect.TypeFor[record.Grant]():           128 << 10, // the control plane's, too, are made of what holders write
 	reflect.TypeFor[record.Reading]():         16 << 10,
 }
 
 // sentences are the fields of reports that are shortened. Any other field that is too long
 // makes the whole report invalid.
 var sentences = map[string]bool{"Message": true, "Why": true, "Unrevoked": true, "Outcome": true} //nolint:gochecknoglobals // a constant
+
+// envelopes are the fields of reports that only the size of the whole record bounds.
+var envelopes = map[string]bool{"Access": true} //nolint:gochecknoglobals // a constant
 
 // withinBounds bounds every text of a report, so that what is copied into other records
 // fits there. raw is how many bytes the record has.
@@ -58,6 +62,9 @@ func boundTexts(name string, v reflect.Value) error {
 	case reflect.String:
 		if sentences[name] {
 			v.SetString(bounded(v.String(), MaxReportMessage))
+			return nil
+		}
+		if envelopes[name] {
 			return nil
 		}
 		most := maxReportText
@@ -120,6 +127,9 @@ func bounded(text string, n int) string {
 	}
 	return text + rest
 }
+
+// Sentence is a text around a sentence of a syncer, as long as that may be.
+func Sentence(text string) string { return bounded(text, MaxReportMessage) }
 
 // printable is the rune, or a space in place of one that JSON writes with six bytes.
 func printable(r rune) rune {
