@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// askPause is the least time between two asks of one member that the control plane passes
-	// on, so that a hostile member makes no more work than that.
+	// askPause is the least time between two records of one kind that the control plane writes for one
+	// member, so that a hostile member or holder makes no more work than that. The record tells when it was
+	// written, so none is deleted earlier either, unless the federation ends.
 	askPause = 5 * time.Second
 	// grantSlack is how long a grant is kept after its end, since clocks differ.
 	grantSlack = time.Minute
@@ -59,7 +60,7 @@ func (s *tokenStep) write(key string, revision int64, rec any) {
 //
 // It checks each want: only the cluster itself can have written it, only a cluster with a
 // replica in the federation gets an answer, and the holder receives the key that this cluster's
-// syncer reports, whatever the want says.
+// syncer reports, whatever the want says. A token of the holder is passed on once for each ask.
 func decideTokens(s tokenSituation) (steps []tokenStep, again time.Time) {
 	if record.Strange(s.fed) != "" {
 		return nil, time.Time{} // the worker of package federations reports it
@@ -74,7 +75,9 @@ func decideTokens(s tokenSituation) (steps []tokenStep, again time.Time) {
 	}
 	for _, p := range s.exchanges() {
 		if s.wants(p.Member) == nil {
-			add(s.dropExchange(p))
+			step, at := s.dropExchange(p)
+			add(step)
+			again = sooner(again, at)
 		}
 	}
 	members := maps.Clone(s.tokens.Wants)
@@ -86,11 +89,17 @@ func decideTokens(s tokenSituation) (steps []tokenStep, again time.Time) {
 	for _, member := range slices.Sorted(maps.Keys(members)) {
 		step, at := s.decideWant(member)
 		add(step)
-		if !at.IsZero() && (again.IsZero() || at.Before(again)) {
-			again = at
-		}
+		again = sooner(again, at)
 	}
 	return steps, again
+}
+
+// sooner is the earlier of two times; zero is never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // step begins a step. Every step compares the federation's record.
@@ -142,15 +151,41 @@ func (s *tokenSituation) decideHold(holder string) tokenStep {
 	return tokenStep{}
 }
 
+// serves says whether a cluster has a replica in a living federation.
+func (s *tokenSituation) serves(member string) bool {
+	return s.fed != nil && s.ending() == "" &&
+		slices.ContainsFunc(s.fed.Members, func(m record.Member) bool { return m.Replica() && m.ClusterID == member })
+}
+
 // wants is the want of a member of a living federation; nil otherwise.
 func (s *tokenSituation) wants(member string) *record.Want {
-	if s.fed == nil || s.ending() != "" {
-		return nil
-	}
-	if !slices.ContainsFunc(s.fed.Members, func(m record.Member) bool { return m.Replica() && m.ClusterID == member }) {
+	if !s.serves(member) {
 		return nil
 	}
 	return s.tokens.Wants[member].Rec
+}
+
+// pausedUntil is when a record of a time may be followed by the next of its kind; zero for now.
+func (s *tokenSituation) pausedUntil(written record.Time) time.Time {
+	if until := written.Add(askPause); !written.After(s.now) && s.now.Before(until) {
+		return until
+	}
+	return time.Time{}
+}
+
+// askedLately and grantedLately are pausedUntil of an ask and of what a member was told; nil for none.
+func (s *tokenSituation) askedLately(ask *record.TokenAsk) time.Time {
+	if ask == nil {
+		return time.Time{}
+	}
+	return s.pausedUntil(ask.AskedAt)
+}
+
+func (s *tokenSituation) grantedLately(grant *record.Grant) time.Time {
+	if grant == nil {
+		return time.Time{}
+	}
+	return s.pausedUntil(grant.GrantedAt)
 }
 
 // exchanges lists the open asks between holders and members.
@@ -165,10 +200,15 @@ func (s *tokenSituation) exchanges() []view.Exchange {
 }
 
 // dropExchange deletes an ask and its answer.
-func (s *tokenSituation) dropExchange(p view.Exchange) tokenStep {
-	step := s.step("token_ask_dropped")
-	s.closeExchange(&step, p)
-	return step
+func (s *tokenSituation) dropExchange(p view.Exchange) (step tokenStep, again time.Time) {
+	if s.serves(p.Member) {
+		again = s.askedLately(s.tokens.Asks[p].Rec)
+	}
+	if again.IsZero() {
+		step = s.step("token_ask_dropped")
+		s.closeExchange(&step, p)
+	}
+	return step, again
 }
 
 // closeExchange deletes an ask and, with it, the holder's answer.
@@ -186,8 +226,11 @@ func (s *tokenSituation) decideWant(member string) (step tokenStep, again time.T
 	want, grant := s.tokens.Wants[member], s.tokens.Grants[member]
 	wantKey, grantKey := record.WantKey(member, s.uid), record.GrantKey(member, s.uid)
 	if s.wants(member) == nil {
-		step = s.step("token_taken_back")
-		if grant.Rev != 0 {
+		if s.serves(member) {
+			again = s.grantedLately(grant.Rec)
+		}
+		if grant.Rev != 0 && again.IsZero() {
+			step = s.step("token_taken_back")
 			step.write(grantKey, grant.Rev, nil)
 			step.expect[wantKey] = want.Rev
 		}
@@ -206,8 +249,9 @@ func (s *tokenSituation) decideWant(member string) (step tokenStep, again time.T
 		step.write(wantKey, want.Rev, nil)
 		return step, again
 	}
-	given := s.tokens.Granted[p]
-	if usable && given.Rec != nil && given.Rec.Nonce == want.Rec.Nonce && given.Rec.Access != "" {
+	given, ask := s.tokens.Granted[p], s.tokens.Asks[p]
+	if usable && ask.Rec != nil && ask.Rec.Nonce == want.Rec.Nonce &&
+		given.Rec != nil && given.Rec.Nonce == want.Rec.Nonce && given.Rec.Access != "" && given.Rec.Expires != nil {
 		step = s.step("token_granted")
 		step.expect[wantKey] = want.Rev
 		next := *given.Rec
@@ -216,49 +260,60 @@ func (s *tokenSituation) decideWant(member string) (step tokenStep, again time.T
 		s.closeExchange(&step, p)
 		return step, again
 	}
-	if last := s.lastAsked(p); !last.After(s.now) && s.now.Before(last.Add(askPause)) {
-		return step, last.Add(askPause)
+	if again = s.pausedUntil(s.lastAsked(p)); !again.IsZero() {
+		return step, again
 	}
-	return s.ask(p, hold, usable), again
+	return s.ask(p, hold, usable)
 }
 
 // grantEnd is when the grant of a member is dropped.
 func (s *tokenSituation) grantEnd(member string) time.Time {
+	grant := s.tokens.Grants[member].Rec
 	until, reported := s.until[member]
 	if !reported {
-		until = s.tokens.Grants[member].Rec.Expires.Time
+		until = grant.Expires.Time
 	}
-	return until.Add(grantSlack)
+	until = until.Add(grantSlack)
+	if paused := s.grantedLately(grant); paused.After(until) {
+		return paused
+	}
+	return until
 }
 
 // lastAsked is when an earlier want of a member was last passed on or answered; zero for never.
 // A member that changes its want all the time has to wait.
-func (s *tokenSituation) lastAsked(p view.Exchange) (last time.Time) {
+func (s *tokenSituation) lastAsked(p view.Exchange) (last record.Time) {
 	want, grant, ask := s.tokens.Wants[p.Member].Rec, s.tokens.Grants[p.Member].Rec, s.tokens.Asks[p].Rec
 	if grant != nil && grant.Nonce != want.Nonce {
-		last = grant.GrantedAt.Time
+		last = grant.GrantedAt
 	}
-	if ask != nil && ask.Nonce != want.Nonce && ask.AskedAt.After(last) {
-		last = ask.AskedAt.Time
+	if ask != nil && ask.Nonce != want.Nonce && ask.AskedAt.After(last.Time) {
+		last = ask.AskedAt
 	}
 	return last
 }
 
 // ask passes the want of a member on to the holder, or tells the member why it gets no token.
 // usable says that the holder is to keep its token.
-func (s *tokenSituation) ask(p view.Exchange, hold view.Versioned[record.Hold], usable bool) tokenStep {
+func (s *tokenSituation) ask(p view.Exchange, hold view.Versioned[record.Hold], usable bool) (step tokenStep, again time.Time) {
 	want, grant, ask := s.tokens.Wants[p.Member], s.tokens.Grants[p.Member], s.tokens.Asks[p]
-	step := s.step("token_asked")
+	step = s.step("token_asked")
 	step.expect[record.WantKey(p.Member, s.uid)] = want.Rev
 	if status := s.refusal(p.Holder, hold.Rec, s.tokens.Granted[p].Rec, want.Rec); status != nil && !status.same(grant.Rec) {
-		step.write(record.GrantKey(p.Member, s.uid), grant.Rev, status.rec(want.Rec.Nonce, s.now))
+		if again = s.grantedLately(grant.Rec); again.IsZero() {
+			step.write(record.GrantKey(p.Member, s.uid), grant.Rev, status.rec(want.Rec.Nonce, s.now))
+		}
 	}
 	if recipient := s.recipients[p.Member]; usable && recipient != "" &&
 		(ask.Rec == nil || ask.Rec.Nonce != want.Rec.Nonce || ask.Rec.Recipient != recipient) {
-		step.expect[record.HoldKey(p.Holder, s.uid)] = hold.Rev
-		step.write(record.TokenAskKey(p.Holder, s.uid, p.Member), ask.Rev, &record.TokenAsk{
-			V: record.Version, Nonce: want.Rec.Nonce, Recipient: recipient, AskedAt: record.At(s.now),
-		})
+		if paused := s.askedLately(ask.Rec); !paused.IsZero() {
+			again = sooner(again, paused)
+		} else {
+			step.expect[record.HoldKey(p.Holder, s.uid)] = hold.Rev
+			step.write(record.TokenAskKey(p.Holder, s.uid, p.Member), ask.Rev, &record.TokenAsk{
+				V: record.Version, Nonce: want.Rec.Nonce, Recipient: recipient, AskedAt: record.At(s.now),
+			})
+		}
 	}
 	if !usable {
 		for open := range s.tokens.Asks {
@@ -267,7 +322,7 @@ func (s *tokenSituation) ask(p view.Exchange, hold view.Versioned[record.Hold], 
 			}
 		}
 	}
-	return step
+	return step, again
 }
 
 // noToken says why a member gets no token at present.

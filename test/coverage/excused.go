@@ -36,6 +36,8 @@ func excusedBlocks() []excuse {
 		{tokens, "decideTokens", "return nil, time.Time{}", newer},
 		{tokens, "decideHold", "it cannot be read", byHand},
 		{tokens, "grantEnd", "!reported", older},
+		{tokens, "grantEnd", "paused.After(until)", "only a hostile holder grants what has ended: controlplane/tokens"},
+		{tokens, "ask", "!paused.IsZero()", "only a hostile member has another key within seconds: controlplane/tokens"},
 		{tokens, "refusal", "given.Nonce == want.Nonce", "only a hostile syncer reports a key that nobody can seal to: controlplane/tokens"},
 
 		{"controlplane/decide/batch.go", "endWith", "out[i] = Decision{}", byHand},
