@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
@@ -86,12 +87,33 @@ func newLogger(cfg Log, w io.Writer) *slog.Logger {
 	return slog.New(lograte.New(jsonLog(w, level), lograte.Config{}))
 }
 
+// maxLogText bounds each text of a line, in bytes: lograte bounds the lines, and what another machine has written may be
+// quoted in one.
+const maxLogText = 8 << 10
+
 // jsonLog writes a line of JSON for each record. Durations are text, such as 1.4s, and no count of nanoseconds.
 func jsonLog(w io.Writer, level slog.Level) slog.Handler {
 	return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Value.Kind() == slog.KindDuration {
+		switch a.Value.Kind() {
+		case slog.KindDuration:
 			a.Value = slog.StringValue(a.Value.Duration().String())
+		case slog.KindString:
+			a.Value = shortened(a.Value, a.Value.String())
+		case slog.KindAny:
+			switch v := a.Value.Any().(type) {
+			case error, []string:
+				a.Value = shortened(a.Value, fmt.Sprint(v))
+			}
+		default:
 		}
 		return a
 	}})
+}
+
+// shortened is a value of a line, or what of its text fits there.
+func shortened(v slog.Value, text string) slog.Value {
+	if len(text) <= maxLogText {
+		return v
+	}
+	return slog.StringValue(fmt.Sprintf("%s... (%d bytes)", strings.ToValidUTF8(text[:maxLogText], ""), len(text)))
 }
