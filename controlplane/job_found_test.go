@@ -128,3 +128,17 @@ func TestAJobThatIsCancelledAfterARestoreEndsWhereItIsFound(t *testing.T) {
 		}
 	})
 }
+
+// TestAFoundJobIsNotOfTheFuture: its id is what the cluster says, and a version 7 reaches to the year 10889.
+func TestAFoundJobIsNotOfTheFuture(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		epoch := w.restore()
+		const late = "ffffffff-ffff-7fff-bfff-ffffffffffff"
+		w.clusters["b"].finds("grayifyr1", late, 1, record.JobSucceeded, epoch)
+		w.eventually(func() bool { _, err := w.Jobs.Get(t.Context(), admin, late); return err == nil })
+		if got := w.is(late, record.JobSucceeded); got.AcceptedAt.After(time.Now()) {
+			t.Errorf("it was accepted at %v", got.AcceptedAt)
+		}
+	})
+}

@@ -98,12 +98,15 @@ func (s situation) cancelledSince(f foundAttempt) bool {
 	return j.State == record.JobCancelled && j.Cancel != "" && j.Epoch != s.epoch && f.attempt >= j.Attempt && !f.report.State.Ended()
 }
 
-// acceptedAt is when a job was accepted, as its id says.
-func acceptedAt(job string, otherwise record.Time) record.Time {
+// acceptedAt is when a job was accepted, as its id says: now for one that says nothing, or the future.
+func acceptedAt(job string, now record.Time) record.Time {
 	id, err := uuid.Parse(job)
 	if err != nil || id.Version() != 7 {
-		return otherwise
+		return now
 	}
-	sec, nsec := id.Time().UnixTime()
-	return record.At(time.Unix(sec, nsec))
+	at := time.Unix(id.Time().UnixTime())
+	if at.After(now.Time) {
+		return now
+	}
+	return record.At(at)
 }

@@ -12,8 +12,17 @@ type Time struct{ time.Time }
 // TimeLayout is the wire form of Time.
 const TimeLayout = "2006-01-02T15:04:05.000Z"
 
-// At rounds t to what a record can hold.
-func At(t time.Time) Time { return Time{t.UTC().Truncate(time.Millisecond)} }
+// At rounds t to what a record can hold: milliseconds of the years 0 to 9999.
+func At(t time.Time) Time {
+	t = t.UTC().Truncate(time.Millisecond)
+	switch year := t.Year(); {
+	case year < 0:
+		t = time.Date(0, time.January, 1, 0, 0, 0, 0, time.UTC)
+	case year > 9999:
+		t = time.Date(9999, time.December, 31, 23, 59, 59, int(999*time.Millisecond), time.UTC)
+	}
+	return Time{t}
+}
 
 // MarshalJSON implements json.Marshaler.
 func (t Time) MarshalJSON() ([]byte, error) {

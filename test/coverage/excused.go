@@ -55,6 +55,7 @@ func excusedBlocks() []excuse {
 		{decide, "acknowledged", "size > deletedBytes", "needs reports of 256 KiB: controlplane/decide"},
 
 		{jobs, "unposted", "case s.thawed", noOffer},
+		{"controlplane/jobs/decide_found.go", "acceptedAt", "at.After(now.Time)", "only a hostile syncer finds a job of the future: controlplane/job_found_test.go"},
 		{jobs, "podOf", "return &record.JobPod", noKube},
 
 		{"syncer/jobs/plan.go", "planSubmitting", "postOther", noKube},
