@@ -1,6 +1,7 @@
 package controlplane_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -139,6 +140,33 @@ func TestAFoundJobIsNotOfTheFuture(t *testing.T) {
 		w.eventually(func() bool { _, err := w.Jobs.Get(t.Context(), admin, late); return err == nil })
 		if got := w.is(late, record.JobSucceeded); got.AcceptedAt.After(time.Now()) {
 			t.Errorf("it was accepted at %v", got.AcceptedAt)
+		}
+	})
+}
+
+// TestNoRecordOfAFoundJobThatHasNoID: its record would not be the one of its key.
+func TestNoRecordOfAFoundJobThatHasNoID(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		epoch := w.restore()
+		b := w.clusters["b"]
+		for _, id := range []string{"\xff", "\xfe", strings.Repeat("x", 1000), "FFFFFFFF-FFFF-7FFF-BFFF-FFFFFFFFFFFF"} {
+			b.finds("grayifyr1", id, 1, record.JobSucceeded, epoch)
+			b.finds("grayifyr1", id, 2, record.JobRunning, epoch)
+		}
+		known := uuid.NewString()
+		b.finds("grayifyr1", known, 1, record.JobSucceeded, epoch)
+		w.eventually(func() bool { _, err := w.Jobs.Get(t.Context(), admin, known); return err == nil })
+		if err := w.Jobs.Sweep(t.Context()); err != nil {
+			t.Error(err)
+		}
+		shown, _, err := w.Jobs.List(t.Context(), admin, jobs.Query{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kvs, _, err := w.store.List(t.Context(), record.JobsPrefix)
+		if err != nil || len(kvs) != 1 || len(shown) != 1 {
+			t.Errorf("%d records, %d are shown: %v", len(kvs), len(shown), err)
 		}
 	})
 }

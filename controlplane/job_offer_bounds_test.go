@@ -219,3 +219,23 @@ func TestAnswersToOffersThatAreGoneAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// TestNoAnswerToAnOfferThatHasNoID: a record of its job would be made of what the cluster calls it.
+func TestNoAnswerToAnOfferThatHasNoID(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		w.full("a", "c")
+		c, asked := w.clusters["c"], uuid.NewString()
+		none := []string{"\xff", strings.ToUpper(asked), strings.Repeat("x", 1000)}
+		for _, id := range none {
+			c.offers("grayifyr2", id, "its-name", record.OfferWaiting)
+		}
+		c.offers("grayifyr2", asked, "its-name", record.OfferWaiting)
+		w.answers(c, asked, record.OfferFreeze)
+		for _, id := range none {
+			if a := c.answered(id); a != nil {
+				t.Errorf("offer %q is answered: %+v", id, a)
+			}
+		}
+	})
+}

@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -21,7 +20,7 @@ func offersOf(t testing.TB, n int, state func(i int) record.OfferState) *view.Vi
 		if err != nil {
 			t.Fatal(err)
 		}
-		kvs = append(kvs, store.KV{Key: record.OfferKey("cluster-0000", fmt.Sprintf("job-%06d", i)), Value: text, ModRevision: int64(1000 + i)})
+		kvs = append(kvs, store.KV{Key: record.OfferKey("cluster-0000", record.NewUID()), Value: text, ModRevision: int64(1000 + i)})
 	}
 	return view.Of(kvs...)
 }
@@ -67,18 +66,18 @@ func TestManyOffersCostARoundNothing(t *testing.T) {
 // TestAnOfferAmongManyIsAnswered: the others are of a federation that has room nowhere.
 func TestAnOfferAmongManyIsAnswered(t *testing.T) {
 	kvs := queues{3, 2, 0, 100}.records(t)
-	offer := func(federation, uid, job string) {
+	offer := func(federation, uid string) {
 		text, err := record.Encode(record.Offer{V: record.Version, State: record.OfferWaiting, Federation: federation, Service: federation, UID: uid, Name: "n"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		kvs = append(kvs, store.KV{Key: record.OfferKey("cluster-0001", job), Value: text, ModRevision: int64(len(kvs) + 1)})
+		kvs = append(kvs, store.KV{Key: record.OfferKey("cluster-0001", record.NewUID()), Value: text, ModRevision: int64(len(kvs) + 1)})
 	}
 	const large, small = "federation-000000", "federation-000001"
-	for i := range 3 * offersAtOnce {
-		offer(large, large+"1", fmt.Sprintf("job-%06d", i))
+	for range 3 * offersAtOnce {
+		offer(large, large+"1")
 	}
-	offer(small, small+"0", "job-999999")
+	offer(small, small+"0")
 	meta, err := record.Encode(record.Meta{V: record.Version})
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 
 	"github.com/oscarfed/oscarfed/store"
@@ -88,7 +89,8 @@ func (v *View) applyJob(ref record.Ref, kv store.KV, exists bool) {
 		defer func() { v.news.move(j, was, v.tally(j)) }()
 		set(v, v.node(ref.Cluster).Reports.m, id, kv, exists)
 		r := v.node(ref.Cluster).Reports.m[id].Rec
-		x.Found.mark(ref.Name, foundAt{ref.Cluster, id.Attempt}, r != nil && r.Found)
+		// A record is made for what is found, and is to name the job that its key does.
+		x.Found.mark(ref.Name, foundAt{ref.Cluster, id.Attempt}, r != nil && r.Found && record.IsUID(ref.Name))
 		v.news.Jobs[ref.Name] = true
 	default:
 	}
@@ -101,11 +103,16 @@ func (v *View) applyQueued(id string, q *record.QueuedJob, revision int64) {
 }
 
 func (v *View) setJob(id string, kv store.KV, exists bool) {
-	if rec, ok := decode[record.Job](v, kv, exists); ok {
+	rec, ok := decode[record.Job](v, kv, exists)
+	switch {
+	case !ok:
+		v.putJob(id, jobSlot{})
+	case rec.Job != id: // who is told of the one would find the other
+		v.news.Corrupt = append(v.news.Corrupt, &store.CorruptError{Key: kv.Key, Err: fmt.Errorf("it names job %q", rec.Job)})
+		v.putJob(id, jobSlot{})
+	default:
 		v.putJob(id, jobSlot{whole: rec, rev: kv.ModRevision})
-		return
 	}
-	v.putJob(id, jobSlot{})
 }
 
 // putJob takes over a job; the empty slot for none.
@@ -234,7 +241,8 @@ type foundAt struct {
 func (v *View) applyOffer(ref record.Ref, kv store.KV, exists bool) {
 	n := v.node(ref.Cluster)
 	if ref.Kind == record.KindOffer {
-		set(v, n.Offers.m, ref.Name, kv, exists)
+		// A record is made for the job, as for one that is found.
+		set(v, n.Offers.m, ref.Name, kv, exists && record.IsUID(ref.Name))
 	} else {
 		set(v, n.Answers.m, ref.Name, kv, exists)
 	}
