@@ -79,7 +79,7 @@ func decidePreparing(s view.Situation, l Limits) Decision {
 		d.Fed.RetryAfter = int((delay - l.MaxDelay).Seconds()) + 1
 		return d
 	case missing == 0 && yes > 0, late && bestEffort && yes > 0:
-		return Commit(s, l, delay)
+		return Commit(s, l, min(delay, l.MaxDelay))
 	case late || missing == 0:
 		return Abort(s, func(r view.ReplicaState) *record.Failure {
 			return adviseBestEffort(s, cmp.Or(refusals(r), noVote(r)), true)

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -127,6 +128,22 @@ func TestCommitGivesTheSlowestQueueItsTime(t *testing.T) {
 	s.Fed.Prefetch = true
 	if d := Decide(s, policy); !d.Fed.Deadline.Equal(want.Add(400 * time.Second)) {
 		t.Error("prefetched images get their time", d.Fed.Deadline)
+	}
+}
+
+// TestNoVoteMovesTheDeadlineOfTheOthersFar: with best effort one that is late aborts nothing, whatever queue it claims.
+func TestNoVoteMovesTheDeadlineOfTheOthersFar(t *testing.T) {
+	for _, delay := range []int64{int64(policy.MaxDelay/time.Second) + 1, 9_000_000_000, math.MaxInt64} {
+		s := votes(votes(fixture(3, record.PhasePreparing, record.IntentPrepare), 0, record.VoteYes, 0), 1, record.VoteYes, delay)
+		s.Fed.Deployment, s.Now = oscar.DeploymentBestEffort, today.Add(time.Hour)
+		d := Decide(s, policy)
+		if d.Step != StepCommit {
+			t.Fatalf("%d: step %q", delay, d.Step)
+		}
+		until, most := d.Put[0].Rec.Deadline, s.Now.Add(2*policy.MaxDelay+policy.ApplyGrace)
+		if until == nil || until.Before(s.Now) || until.After(most) || d.Put[0].Rec.DeadlineS <= 0 {
+			t.Errorf("with a queue of %d s the deadline of another is %v, at most %v is expected", delay, until, most)
+		}
 	}
 }
 
