@@ -141,14 +141,15 @@ func setAt[K comparable, T any](v *View, m map[K]Versioned[T], key K, kv store.K
 	m[key] = Versioned[T]{Rec: value, Rev: kv.ModRevision}
 }
 
-// WithTokens lists the federations that have token records on one of the clusters.
+// WithTokens lists the federations that have token records on one of the clusters. What a cluster wants of others, which
+// are none, is not looked at again with each change of the cluster: it can be very much.
 func (v *View) WithTokens(clusters []string) []string {
 	if len(clusters) == 0 || len(v.Tokens.m) == 0 {
 		return nil
 	}
 	var out []string
 	for uid, c := range v.Tokens.m {
-		if slices.ContainsFunc(clusters, c.concerns) {
+		if _, there := v.Federations.m[uid]; there && slices.ContainsFunc(clusters, c.concerns) {
 			out = append(out, uid)
 		}
 	}
