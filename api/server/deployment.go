@@ -7,7 +7,6 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/server/respond"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
-	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 )
 
@@ -42,11 +41,12 @@ func (s *Server) getDeploymentLogs(w http.ResponseWriter, r *http.Request) error
 }
 
 func (s *Server) deploymentOf(r *http.Request) (*view.Replicas, error) {
-	view, err := s.cp.Federations.Replicas(r.Context(), respond.StateOf(r).Caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"))
-	if err == nil && view.Phase.Result() {
-		err = respond.Errorf(fault.CodeNotFound, "there is no service %q", pathParam(r, "service"))
+	service := pathParam(r, "service")
+	shown, err := s.cp.Federations.Replicas(r.Context(), respond.StateOf(r).Caller, service, r.URL.Query().Get("cluster_id"))
+	if err == nil && shown.Phase.Result() {
+		err = view.NoService(service, shown.Phase)
 	}
-	return view, err
+	return shown, err
 }
 
 // wantsDeployment says whether a service is to tell how it stands: ?include=deployment.

@@ -272,7 +272,7 @@ func (c *Controller) Changeable(ch Change) (p view.MemberRef, busy bool, err err
 	at := f.Coordinator()
 	switch {
 	case f.Phase.Result() || at == nil:
-		return p, false, fault.NotFound(fmt.Sprintf("there is no service %q", ch.Service))
+		return p, false, view.NoService(ch.Service, f.Phase)
 	case !ch.Caller.MayChange(f.Owner):
 		return p, false, othersService(ch.Service)
 	case ch.Whole && !p.At().Coordinator:

@@ -186,7 +186,7 @@ func (c *Controller) changed(ch Change, uid string) (res *ChangeResult, atWork b
 	})
 	switch {
 	case !found:
-		return nil, false, fault.NotFound(fmt.Sprintf("there is no service %q", ch.Service))
+		return nil, false, view.NoService(ch.Service, "")
 	case fed.Phase == record.PhaseDeleting:
 		return nil, false, deletedMeanwhile()
 	}

@@ -95,7 +95,7 @@ func (c *Controller) deletable(caller identity.Caller, service string, opts Dele
 	case err != nil:
 		return p, err
 	case p.Rec.Phase.Result() && !p.At().Coordinator:
-		return p, fault.NotFound(fmt.Sprintf("there is no service %q", service))
+		return p, view.NoService(service, p.Rec.Phase)
 	case !caller.MayChange(p.Rec.Owner):
 		return p, &fault.Error{Code: fault.CodeForbidden, Message: fmt.Sprintf("service %q can be deleted by its owner only", service)}
 	case opts.IfMatch != 0 && p.Rev != opts.IfMatch:

@@ -3,7 +3,6 @@ package federations
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -25,7 +24,7 @@ func (c *Controller) Service(ctx context.Context, caller identity.Caller, name, 
 	if err != nil {
 		return nil, 0, err
 	}
-	absent := fault.NotFound(fmt.Sprintf("there is no service %q", name))
+	absent := view.NoService(name, p.Rec.Phase)
 	if p.Rec.Phase.Result() {
 		return nil, 0, absent
 	}

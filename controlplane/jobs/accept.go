@@ -138,7 +138,7 @@ func admits(f *record.Federation, service string) error {
 	case record.PhasePreparing, record.PhaseApplying:
 		return &fault.Error{Code: fault.CodeFailedPrecondition, Message: fmt.Sprintf("service %q is being created; send the job when it is ready", service)}
 	}
-	return fault.NotFound(fmt.Sprintf("there is no service %q", service))
+	return view.NoService(service, f.Phase)
 }
 
 // submission makes a job ready to be stored.
@@ -163,7 +163,7 @@ func (c *Controller) submission(caller identity.Caller, req Request, p view.Memb
 			return err
 		}
 		if at := view.MemberOf(f.Members, m.UID); at < 0 || caller.Service == "" && !caller.MayRead(f.Owner, f.Visibility, f.AllowedUsers) {
-			return fault.NotFound(fmt.Sprintf("there is no service %q", m.ServiceName))
+			return view.NoService(m.ServiceName, "")
 		}
 		return nil
 	}

@@ -57,7 +57,7 @@ func (c *Controller) logMembers(ctx context.Context, caller identity.Caller, in 
 		return nil, nil, false, err
 	}
 	if p.Rec.Phase.Result() {
-		return nil, nil, false, fault.NotFound(fmt.Sprintf("there is no service %q", in.Service))
+		return nil, nil, false, view.NoService(in.Service, p.Rec.Phase)
 	}
 	tenant := c.tenant(caller, p.Rec)
 	list := []record.Member{p.At()}

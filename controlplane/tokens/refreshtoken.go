@@ -96,7 +96,7 @@ func (c *Controller) memberForToken(caller identity.Caller, service, clusterID s
 	case err != nil:
 		return p, err
 	case p.Rec.Phase.Result() || p.Rec.Coordinator() == nil:
-		return p, fault.NotFound(fmt.Sprintf("there is no service %q", service))
+		return p, view.NoService(service, p.Rec.Phase)
 	case !caller.MayChange(p.Rec.Owner):
 		return p, &fault.Error{Code: fault.CodeForbidden, Message: fmt.Sprintf("service %q can be changed by its owner only", service)}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
@@ -43,13 +44,20 @@ func (v *View) Find(caller identity.Caller, service, clusterID string) (MemberRe
 		return v.findOwn(caller, service, clusterID)
 	}
 	var own, other, failed, failedWith []MemberRef
+	var elsewhere []string // clusters of services of that name
 	for uid := range v.Named.Of(service) {
 		f := v.Federations.m[uid]
 		if f.Rec.Phase == record.PhaseDeleting || !caller.MayRead(f.Rec.Owner, f.Rec.Visibility, f.Rec.AllowedUsers) {
 			continue
 		}
 		for i, m := range f.Rec.Members {
-			if !m.Replica() || m.ServiceName != service || clusterID != "" && m.ClusterID != clusterID {
+			if !m.Replica() || m.ServiceName != service {
+				continue
+			}
+			if clusterID != "" && m.ClusterID != clusterID {
+				if !f.Rec.Phase.Result() {
+					elsewhere = append(elsewhere, m.ClusterID)
+				}
 				continue
 			}
 			p := MemberRef{UID: uid, Member: i, Rec: f.Rec, Rev: f.Rev}
@@ -81,7 +89,30 @@ func (v *View) Find(caller identity.Caller, service, clusterID string) (MemberRe
 			}), nil
 		}
 	}
-	return MemberRef{}, fault.NotFound(fmt.Sprintf("there is no service %q", service))
+	if len(elsewhere) > 0 {
+		slices.Sort(elsewhere)
+		return MemberRef{}, fault.NotFound(fmt.Sprintf("there is no service %q on cluster %q; there is one on: %s",
+			service, clusterID, strings.Join(slices.Compact(elsewhere), ", ")))
+	}
+	return MemberRef{}, NoService(service, "")
+}
+
+// NoService is the error for a service that is not there. phase is that of the federation that was found under its
+// name, empty for none: of one that failed or goes the caller is told so.
+func NoService(service string, phase record.Phase) error {
+	message := fmt.Sprintf("there is no service %q", service)
+	why := "; oscarfed describe " + service + " says why, and it can be created again"
+	switch phase {
+	case record.PhaseAborted:
+		message += ": its creation was refused" + why
+	case record.PhaseRolledBack:
+		message += ": its creation failed and was rolled back" + why
+	case record.PhaseRollingBack:
+		message += ": its creation failed and is being rolled back; oscarfed describe " + service + " says why"
+	case record.PhaseDeleting:
+		message += " any more: it is being deleted"
+	}
+	return fault.NotFound(message)
 }
 
 // FederationNamed finds one that a caller may see by its uid or by its group_id: the caller's own
