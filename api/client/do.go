@@ -156,7 +156,7 @@ func (c *Client) try(ctx context.Context, in call, patience time.Duration) (*ans
 		return nil, answerError(in.method, in.path, resp, body)
 	}
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") {
-		return nil, fmt.Errorf("%s %s: no control plane answers here: the answer is a page for people", in.method, in.path)
+		return nil, answerError(in.method, in.path, resp, nil)
 	}
 	if why := resp.Header.Get(v1.MissingHeader); why != "" && c.onMissing != nil {
 		c.onMissing(why)

@@ -54,16 +54,26 @@ func answerError(method, path string, resp *http.Response, body []byte) *Error {
 		e.Problem.Status = resp.StatusCode
 		return e
 	}
+	code := codeOf(resp.StatusCode)
+	if resp.StatusCode < 400 && media != "application/json" { // a control plane does not answer so
+		code = v1.CodeUnavailable
+	}
 	e.Problem = v1.Problem{
-		Type:      v1.ProblemURN + codeOf(resp.StatusCode),
+		Type:      v1.ProblemURN + code,
 		Title:     "The answer is " + strings.TrimSpace(resp.Status),
 		Status:    resp.StatusCode,
-		Code:      codeOf(resp.StatusCode),
+		Code:      code,
 		Detail:    excerpt(body),
 		Instance:  path,
 		RequestID: resp.Header.Get("X-Request-ID"),
 	}
-	if resp.StatusCode < 500 && media != "application/json" {
+	switch {
+	case resp.StatusCode >= 300 && resp.StatusCode < 400 && e.Location != "": // http in place of https, or a page to log in at
+		e.Problem.Title = "No control plane answers here: another server leads to " + excerpt([]byte(e.Location))
+	case resp.StatusCode < 300 && media == "text/html":
+		e.Problem.Title = "No control plane answers here: the answer is a page for people"
+		e.Problem.Detail = ""
+	case resp.StatusCode < 500 && media != "application/json":
 		e.Problem.Title = "No control plane answers here: the answer is " + strings.TrimSpace(resp.Status) + " of another server"
 	}
 	return e
@@ -78,15 +88,16 @@ func codeOf(status int) string {
 		return v1.CodeUnauthenticated
 	case http.StatusForbidden:
 		return v1.CodeForbidden
-	case http.StatusNotFound:
-		return v1.CodeNotFound
 	case http.StatusConflict, http.StatusPreconditionFailed:
 		return v1.CodeConflict
 	case http.StatusRequestEntityTooLarge:
 		return v1.CodeTooLarge
 	case http.StatusTooManyRequests:
 		return v1.CodeExhausted
-	case http.StatusBadGateway, http.StatusServiceUnavailable:
+	case http.StatusBadGateway, http.StatusServiceUnavailable,
+		// Only a control plane knows that there is nothing of a name: callers take not_found for deleted. This is a
+		// proxy without its control plane, a wrong path in the endpoint, or a control plane that is too old.
+		http.StatusNotFound:
 		return v1.CodeUnavailable
 	case http.StatusGatewayTimeout:
 		return v1.CodeUnknownOutcome

@@ -54,7 +54,7 @@ func TestProblems(t *testing.T) {
 // A proxy between us and the control plane does not send problem documents.
 func TestAnswersWithoutAProblem(t *testing.T) {
 	for status, code := range map[int]string{
-		400: v1.CodeInvalid, 401: v1.CodeUnauthenticated, 403: v1.CodeForbidden, 404: v1.CodeNotFound, 409: v1.CodeConflict,
+		400: v1.CodeInvalid, 401: v1.CodeUnauthenticated, 403: v1.CodeForbidden, 404: v1.CodeUnavailable, 409: v1.CodeConflict,
 		412: v1.CodeConflict, 413: v1.CodeTooLarge, 429: v1.CodeExhausted, 500: v1.CodeInternal, 502: v1.CodeUnavailable,
 		503: v1.CodeUnavailable, 504: v1.CodeUnknownOutcome, 418: v1.CodeInternal,
 	} {

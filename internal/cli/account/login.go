@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -211,8 +212,8 @@ func (c *issuerLogin) issuer(ctx context.Context, a *command.App) (v1.LoginIssue
 	}
 	named, err := api.Login(ctx)
 	if err != nil {
-		if e, ok := errors.AsType[*client.Error](err); ok && e.Code() == v1.CodeNotFound {
-			return given, exit.Errorf(exit.NotFound, "the control plane at %s is too old to name its issuers: give --issuer and --client-id", a.Connection.Endpoint)
+		if e, ok := errors.AsType[*client.Error](err); ok && e.Problem.Status == http.StatusNotFound {
+			return given, exit.Errorf(exit.NotReachable, "%s does not name its issuers: it is no control plane, or one that is too old; with --issuer and --client-id it need not", a.Connection.Endpoint)
 		}
 		return given, err
 	}
