@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -25,8 +26,16 @@ func TestTheAPINamesThePhasesOfRecords(t *testing.T) {
 	kept := append(constants(t, "../store/record/word.go", "Phase"), constants(t, "../store/record/word.go", "ClusterState")...)
 	// It is told to the cluster alone.
 	kept = slices.DeleteFunc(kept, func(word string) bool { return word == `"`+string(record.ClusterRemoved)+`"` })
+	var listed []string // what filters take
+	for _, word := range append(v1.Phases(), v1.ClusterStates()...) {
+		listed = append(listed, strconv.Quote(word))
+	}
+	slices.Sort(listed)
 	slices.Sort(wire)
 	slices.Sort(kept)
+	if !slices.Equal(wire, listed) {
+		t.Errorf("the API has\n%s\nand lists\n%s", strings.Join(wire, " "), strings.Join(listed, " "))
+	}
 	if len(kept) == 0 || !slices.Equal(wire, kept) {
 		t.Errorf("the API has\n%s\nand records have\n%s", strings.Join(wire, " "), strings.Join(kept, " "))
 	}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/google/uuid"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/api/server/respond"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
@@ -23,6 +26,9 @@ func (s *Server) listAudit(w http.ResponseWriter, r *http.Request) error {
 		Before: p.query.Get("before"), Federation: p.query.Get("federation"), By: p.query.Get("by"),
 		ClusterID: p.query.Get("cluster_id"), RequestID: p.query.Get("request_id"),
 		Limit: p.limit(), Continue: p.query.Get("continue"),
+	}
+	if q.Before != "" && uuid.Validate(q.Before) != nil {
+		p.violate("?before", oscar.RuleType, respond.Cut(q.Before, 40), "it is no id of an entry of the audit")
 	}
 	if err := p.err(); err != nil {
 		return err

@@ -38,7 +38,7 @@ func clusterPath(id string) string { return "/system/clusters/" + url.PathEscape
 func (s *Server) listClusters(w http.ResponseWriter, r *http.Request) error {
 	p := paramsOf(r)
 	q := p.listQuery()
-	q.Phases = p.query["state"]
+	q.Phases = p.anyOf("state", v1.ClusterStates())
 	if err := p.err(); err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ type Federations interface {
 // listFederations answers GET /system/federations: one page with ?limit=, else all.
 func (s *Server) listFederations(w http.ResponseWriter, r *http.Request) error {
 	p := paramsOf(r)
-	q := p.ownedQuery()
+	q := p.ownedQuery(v1.Phases())
 	if err := p.err(); err != nil {
 		return err
 	}

@@ -40,10 +40,10 @@ func (p *params) listQuery() listing.Query {
 	return q
 }
 
-// ownedQuery is listQuery for what has an owner and a phase.
-func (p *params) ownedQuery() listing.Query {
+// ownedQuery is listQuery for what has an owner and one of some phases.
+func (p *params) ownedQuery(phases []string) listing.Query {
 	q := p.listQuery()
-	q.Owner, q.Phases = p.query.Get("owner"), p.query["phase"]
+	q.Owner, q.Phases = p.query.Get("owner"), p.anyOf("phase", phases)
 	return q
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/api/server"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
@@ -46,6 +48,27 @@ func TestNonsenseInAListIsRefusedWithWords(t *testing.T) {
 			if resp.StatusCode != 400 || f.count() != 0 || len(p.Violations) != 1 || p.Violations[0].Message == "" {
 				t.Errorf("%s?%.40s: %d, %+v", list, query, resp.StatusCode, p)
 			}
+		}
+	}
+}
+
+// TestAWordThatNothingHasIsRefused: a filter with it matched nothing, and its answer looked like that of an empty store.
+func TestAWordThatNothingHasIsRefused(t *testing.T) {
+	for path, status := range map[string]int{
+		"/system/federations?phase=redy":            400,
+		"/system/services?phase=redy":               400,
+		"/system/replicas?phase=redy":               400,
+		"/system/watch?phase=redy":                  400,
+		"/system/clusters?state=ready":              400,
+		"/system/audit?before=yesterday":            400,
+		"/system/federations?phase=rolled_back":     200,
+		"/system/replicas?phase=wedged":             200,
+		"/system/clusters?state=cordoned":           200,
+		"/system/audit?before=" + uuid.Max.String(): 200,
+	} {
+		resp := newClient(t, &fake{audit: []v1.AuditEntry{}}).do("GET", path, "", "Accept", problemType)
+		if resp.StatusCode != status {
+			t.Errorf("%s: %d, want %d", path, resp.StatusCode, status)
 		}
 	}
 }

@@ -16,7 +16,7 @@ const replicasRoute = "/system/replicas/{service}"
 // listReplicas answers GET /system/replicas: one page with ?limit=, else all.
 func (s *Server) listReplicas(w http.ResponseWriter, r *http.Request) error {
 	p := paramsOf(r)
-	q := p.ownedQuery()
+	q := p.ownedQuery(v1.Phases())
 	if err := p.err(); err != nil {
 		return err
 	}

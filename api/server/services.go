@@ -32,7 +32,7 @@ type Services interface {
 // listServices answers GET /system/services: one page with ?limit=, else all.
 func (s *Server) listServices(w http.ResponseWriter, r *http.Request) error {
 	p := paramsOf(r)
-	q := p.ownedQuery()
+	q := p.ownedQuery(v1.Phases())
 	if err := p.err(); err != nil {
 		return err
 	}

@@ -169,10 +169,10 @@ func TestAuditIsListed(t *testing.T) {
 	}}}
 	c := newClient(t, f)
 	want := `[{"id":"0199","at":"2026-11-20T13:04:05.120Z","by":"ann","action":"change","outcome":"refused","federation":"f","owner":"ann","group_id":"g","generation":2,"request_id":"r","detail":"no room"}]`
-	if body := bodyOf(t, c.do("GET", "/system/audit?limit=7&before=x&federation=g&by=ann&cluster_id=a&request_id=r", "")); strings.TrimSpace(body) != want {
+	if body := bodyOf(t, c.do("GET", "/system/audit?limit=7&before=01a21e3b-c894-71cb-8d2d-9ed081414ea9&federation=g&by=ann&cluster_id=a&request_id=r", "")); strings.TrimSpace(body) != want {
 		t.Errorf("listed: %s", body)
 	}
-	if got := f.only(t); got.args != (request.AuditQuery{Limit: 7, Before: "x", Federation: "g", By: "ann", ClusterID: "a", RequestID: "r"}) {
+	if got := f.only(t); got.args != (request.AuditQuery{Limit: 7, Before: "01a21e3b-c894-71cb-8d2d-9ed081414ea9", Federation: "g", By: "ann", ClusterID: "a", RequestID: "r"}) {
 		t.Errorf("asked for %+v", got.args)
 	}
 	for _, limit := range []string{"0", "-1", "1001", "x", "1e9"} {

@@ -32,7 +32,7 @@ const (
 // watchAll answers GET /system/watch: a stream of what there is and what changes.
 func (s *Server) watchAll(w http.ResponseWriter, r *http.Request) error {
 	caller, p := respond.StateOf(r).Caller, paramsOf(r)
-	q := watch.Query{Kinds: p.anyOf("kind", v1.EventKinds()), Epoch: p.query.Get("epoch"), Filter: p.ownedQuery(), Federation: p.query.Get("federation")}
+	q := watch.Query{Kinds: p.anyOf("kind", v1.EventKinds()), Epoch: p.query.Get("epoch"), Filter: p.ownedQuery(append(v1.Phases(), v1.ClusterStates()...)), Federation: p.query.Get("federation")}
 	if p.query.Has("limit") || p.query.Has("continue") {
 		p.violate("?limit", oscar.RuleOneOf, nil, "a watch has no pages; leave limit and continue out")
 	}

@@ -22,6 +22,24 @@ const (
 	PhaseUnreachable = "unreachable"
 )
 
+// FederationPhases lists those that a federation can be in.
+func FederationPhases() []string {
+	return []string{
+		PhasePreparing, PhaseApplying, PhaseReady, PhaseAborted, PhaseRollingBack, PhaseRolledBack, PhaseDeleting, PhaseChanging, PhaseDegraded,
+	}
+}
+
+// Phases lists those of federations and of replicas.
+func Phases() []string {
+	return append(FederationPhases(), PhasePrepared, PhaseRefused, PhaseFailed, PhaseDrifted, PhaseHeld, PhaseWedged, PhaseDeleted,
+		PhasePending, PhaseUnreachable)
+}
+
+// ClusterStates lists all states of a cluster.
+func ClusterStates() []string {
+	return []string{ClusterActive, ClusterPaused, ClusterCordoned, ClusterRemoving, ClusterRevoked}
+}
+
 // States of clusters.
 const (
 	ClusterActive   = "active"
