@@ -48,7 +48,7 @@ func (c *Controller) Register(ctx context.Context, caller identity.Caller, spec 
 			if err == nil && old.UID == reg.UID {
 				return nil // our own first try
 			}
-			return &fault.Error{Code: fault.CodeAlreadyExists, Message: fmt.Sprintf("cluster %q is registered already; use PUT to change it", spec.ClusterID)}
+			return &fault.Error{Code: fault.CodeAlreadyExists, Message: fmt.Sprintf("cluster %q is registered already; change it instead: oscarfed cluster set", spec.ClusterID)}
 		}
 		kv, ok := v.KV(record.MetaKey)
 		if !ok {

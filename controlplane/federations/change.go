@@ -113,7 +113,7 @@ func (r ReplicasRequest) Apply(members []oscar.Member) ([]oscar.Member, error) {
 			out = append(out, m)
 		} else if !sameMember(out[i], m) {
 			return nil, &fault.Error{Code: fault.CodeAlreadyExists, Message: fmt.Sprintf(
-				"%s/%s is a member already, with other settings; use PUT to change them", m.ClusterID, m.ServiceName)}
+				"%s/%s is a member already, with other settings; change them instead: PUT, or apply with the settings in the definition", m.ClusterID, m.ServiceName)}
 		}
 	}
 	return out, nil
