@@ -27,10 +27,14 @@ type Command struct {
 // Run carries out one command line, without the program's name, and returns the
 // status to end with. It returns when ctx ends; what was asked of the API goes on.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, more ...Command) int {
-	a := &command.App{Stdin: stdin, Stdout: stdout, Stderr: stderr, Form: output.FormTable, Now: time.Now}
+	results := &command.Results{Writer: stdout}
+	a := &command.App{Stdin: stdin, Stdout: results, Stderr: stderr, Form: output.FormTable, Now: time.Now}
 	root := NewRoot(a, more)
 	root.SetArgs(args)
 	called, err := root.ExecuteContextC(ctx)
+	if err == nil && results.Err != nil {
+		a.Running, err = true, results.Err
+	}
 	switch {
 	case err == nil:
 		return a.Status

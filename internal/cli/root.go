@@ -43,9 +43,32 @@ func NewRoot(a *command.App, more []Command) *cobra.Command {
 	command.PersistentFlagsOf(root).Text(&a.Color, "color", "", command.ColorAuto, "WHEN", "Colours for states: auto (on a terminal, unless NO_COLOR is set), always or never.")
 	_ = root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions([]string{command.ColorAuto, command.ColorAlways, command.ColorNever}, cobra.ShellCompDirectiveNoFileComp))
 	root.InitDefaultHelpCmd()
+	checkHelp(root)
 	root.InitDefaultCompletionCmd()
 	prepare(a, root)
 	return root
+}
+
+// checkHelp refuses to help with what is no command: the help of the nearest one says nothing of it, with status 0.
+func checkHelp(root *cobra.Command) {
+	for _, cmd := range root.Commands() {
+		if cmd.Name() != "help" {
+			continue
+		}
+		show := cmd.Run
+		cmd.Run = nil
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			of, left, err := root.Find(args)
+			if err == nil && len(left) > 0 {
+				err = command.NoSubcommand(of, left)
+			}
+			if err != nil {
+				return err
+			}
+			show(cmd, args)
+			return nil
+		}
+	}
 }
 
 // addGlobalFlags adds what every command has.
@@ -71,7 +94,7 @@ func prepare(a *command.App, cmd *cobra.Command) {
 		prepare(a, child)
 	}
 	switch {
-	case cmd.DisableFlagParsing || cmd.Name() == cobra.ShellCompRequestCmd:
+	case cmd.DisableFlagParsing || cmd.Name() == cobra.ShellCompRequestCmd || cmd.Name() == "help":
 	case cmd.RunE == nil && cmd.Run == nil:
 		cmd.Args = command.NoSubcommand
 		cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -111,7 +134,9 @@ func settled(a *command.App, run func(*cobra.Command, []string) error) func(*cob
 // what a context is made of is given as flags.
 func settleConfiguration(a *command.App, _ *pflag.FlagSet) (err error) {
 	a.Flags.Config = cmp.Or(a.Flags.Config, os.Getenv(command.EnvironmentName("config")))
-	a.Form, err = output.FormOf(a.Flags.Output, "")
+	if a.Form, err = output.FormOf(a.Flags.Output, ""); a.Form == output.FormWide {
+		a.Wide, a.Form = true, output.FormTable
+	}
 	return err
 }
 
@@ -136,7 +161,7 @@ func foreign(a *command.App, c Command) *cobra.Command {
 		Use: c.Name, Short: strings.TrimSuffix(c.Help, "."), GroupID: groupOther, DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a.Running = true
-			a.Status = c.Run(cmd.Context(), args, a.Stdin, a.Stdout, a.Stderr)
+			a.Status = c.Run(cmd.Context(), args, a.Stdin, command.Raw(a.Stdout), a.Stderr)
 			return nil
 		},
 	}

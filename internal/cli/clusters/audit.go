@@ -45,8 +45,8 @@ func GetAudit(a *command.App) *cobra.Command {
 	f.Text(&c.By, "by", "", "", "SUBJECT", "Only what this subject did.")
 	f.Text(&c.Cluster, "cluster", "", "", "ID", "Only about this cluster.")
 	f.Text(&c.Request, "request", "", "", "ID", "Only of this request.")
-	f.Number(&c.Limit, "limit", 100, "How many at most, up to 1000.")
-	f.Text(&c.Before, "before", "", "", "ID", "Only entries older than this one.")
+	f.Limit(&c.Limit, "How many at most, up to 1000.")
+	f.Text(&c.Before, "before", "", "", "ID", "Only entries older than this one, as -o name lists them.")
 	return cmd
 }
 
@@ -60,6 +60,13 @@ func (c *getAuditCmd) Run(ctx context.Context, a *command.App) error {
 	})
 	if err != nil {
 		return err
+	}
+	if a.Form == output.FormName { // what --before takes
+		ids := output.NewTable("ID")
+		for i := range list {
+			ids.Row(list[i].ID)
+		}
+		return a.PrintTable(ids)
 	}
 	return a.Print(list, func() *output.Table {
 		t := output.NewTable("TIME", "BY", "ACTION", "OUTCOME", "GROUP", "GENERATION", "CLUSTER", "DETAIL").

@@ -318,9 +318,6 @@ func Remove(a *command.App) *cobra.Command {
 }
 
 func (c *clusterRemoveCmd) Run(ctx context.Context, a *command.App) error {
-	if c.Timeout <= 0 {
-		return exit.Usagef("--timeout must be more than 0; --no-wait does not wait")
-	}
 	if err := c.Ask(a, "remove cluster "+c.ID+" from every federation"); err != nil {
 		return err
 	}

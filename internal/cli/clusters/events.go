@@ -45,7 +45,7 @@ func Events(a *command.App) *cobra.Command {
 	f.Text(&c.Cluster, "cluster", "", "", "ID", "Only about this cluster.")
 	f.List(&c.Kinds, "kind", "KIND", "Only about this kind: "+strings.Join(v1.AboutKinds(), ", ")+".")
 	f.Text(&c.Since, "since", "", "", "TIME", "Only what happened then or later: RFC 3339, or how long ago, such as 2h30m.")
-	f.Number(&c.Limit, "limit", 100, "How many at most, up to 1000.")
+	f.Limit(&c.Limit, "How many at most, up to 1000.")
 	f.BoolVarP(&c.Watch, "watch", "w", false, "Go on and show each event, until interrupted.")
 	return cmd
 }
@@ -73,14 +73,35 @@ func (c *eventsCmd) Run(ctx context.Context, a *command.App) error {
 	if err := a.Unbounded().Print(page, func() *output.Table { return eventTable(page.Events) }); err != nil || !c.Watch {
 		return err
 	}
+	last := a.Now() // when the last one happened that was shown
+	if len(page.Events) > 0 {
+		last = page.Events[0].At.Time
+	}
+	show := func(events ...v1.SystemEvent) error {
+		for _, e := range events {
+			last = cmp.Or(e.At.Time, last)
+		}
+		return eventTable(events).WithoutHead().Write(a.Stdout, a.Unbounded().Style())
+	}
 	opts := client.WatchAllOptions{
 		Kinds: []string{v1.EventHappened}, Query: client.ListQuery{ClusterID: c.Cluster}, Federation: c.Federation, Since: page.Revision, Epoch: page.Epoch,
 	}
-	return api.WatchAll(ctx, opts, func(e *v1.Event) error {
+	return command.WatchAll(ctx, a, api, opts, func(e *v1.Event) error {
 		if e.Event == nil || len(c.Kinds) > 0 && !slices.Contains(c.Kinds, e.Event.Kind) {
 			return nil
 		}
-		return eventTable([]v1.SystemEvent{*e.Event}).WithoutHead().Write(a.Stdout, a.Unbounded().Style())
+		return show(*e.Event)
+	}, func(opts *client.WatchAllOptions) error {
+		q.Since, q.Limit = last, v1.MaxPage
+		page, err := api.Events(ctx, q)
+		if err != nil {
+			return err
+		}
+		if page.Since.After(last) {
+			a.Sayf("what happened between %s and %s is not known", last.UTC().Format(time.RFC3339), page.Since.UTC().Format(time.RFC3339))
+		}
+		opts.Since, opts.Epoch = page.Revision, page.Epoch
+		return show(slices.DeleteFunc(page.Events, func(e v1.SystemEvent) bool { return !e.At.After(last) })...)
 	})
 }
 

@@ -101,10 +101,58 @@ func (f Flags) Generation(p *int64, name, word, help string) {
 	f.word(name, word)
 }
 
-// Timeout adds --timeout.
+// Timeout adds --timeout, which is more than 0.
 func (f Flags) Timeout(p *time.Duration, value time.Duration, help string) {
+	f.timeout(p, 1, value, help)
+}
+
+// TimeoutOrNone adds --timeout, of which 0 is as long as it takes.
+func (f Flags) TimeoutOrNone(p *time.Duration, value time.Duration, help string) {
+	f.timeout(p, 0, value, help)
+}
+
+func (f Flags) timeout(p *time.Duration, least, value time.Duration, help string) {
 	f.DurationVar(p, "timeout", value, help)
+	flag := f.Lookup("timeout")
+	flag.Value = &bounded{flag.Value, func() error {
+		switch {
+		case *p >= least:
+			return nil
+		case least == 0:
+			return errors.New("it must not be less than 0")
+		case f.Lookup("no-wait") != nil:
+			return errors.New("it must be more than 0; --no-wait does not wait")
+		}
+		return errors.New("it must be more than 0")
+	}}
 	f.word("timeout", "TIME")
+}
+
+// Limit adds --limit, which is more than 0.
+func (f Flags) Limit(p *int, help string) {
+	f.IntVar(p, "limit", 100, help)
+	flag := f.Lookup("limit")
+	flag.Value = &bounded{flag.Value, func() error {
+		if *p < 1 {
+			return errors.New("it must be more than 0")
+		}
+		return nil
+	}}
+	f.word("limit", "N")
+}
+
+// bounded is a value that is checked when it is set.
+type bounded struct {
+	pflag.Value
+
+	check func() error
+}
+
+func (b *bounded) Set(s string) error {
+	if err := b.Value.Set(s); err != nil {
+		return err
+	}
+	return b.check()
 }
 
 // ClusterOf adds --cluster, which tells services of one name apart.

@@ -13,6 +13,7 @@ import (
 const (
 	formsAlso    = "forms also"
 	formsWithout = "forms without"
+	formsNone    = "forms none"
 )
 
 // AlsoForms says which forms a command has besides those of all commands.
@@ -20,6 +21,9 @@ func AlsoForms(cmd *cobra.Command, forms ...output.Form) { note(cmd, formsAlso, 
 
 // WithoutForms says which of the forms of all commands a command does not have.
 func WithoutForms(cmd *cobra.Command, forms ...output.Form) { note(cmd, formsWithout, forms) }
+
+// NoResult marks a command that prints no result, so that none of the forms means anything.
+func NoResult(cmd *cobra.Command) { note(cmd, formsNone, nil) }
 
 func note(cmd *cobra.Command, key string, forms []output.Form) {
 	if cmd.Annotations == nil {
@@ -46,6 +50,9 @@ func (a *App) CheckForm(cmd *cobra.Command) error {
 		if !has(formsAlso) {
 			return exit.Usagef("-o %s is for graphs: oscarfed graph SERVICE -o %s", a.Form, a.Form)
 		}
+	}
+	if _, none := cmd.Annotations[formsNone]; none && cmd.Flags().Changed("output") && a.Form != output.FormTable {
+		return exit.Usagef("-o %s is not for this command: it has no result to print so", a.Form)
 	}
 	if has(formsWithout) {
 		return exit.Usagef("-o %s is not for this command", a.Form)

@@ -64,7 +64,7 @@ func IsTerminalInput(r io.Reader) bool {
 
 // IsTerminal says whether w is a terminal on which lines can be drawn over.
 func IsTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := Raw(w).(*os.File)
 	return ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
 }
 
@@ -74,7 +74,7 @@ func terminalWidth(w io.Writer) int {
 	if width, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && width >= least {
 		return width
 	}
-	if f, ok := w.(*os.File); ok {
+	if f, ok := Raw(w).(*os.File); ok {
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width >= least {
 			return width
 		}

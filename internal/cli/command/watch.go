@@ -43,12 +43,16 @@ func watchList[T any](ctx context.Context, a *App, api *client.Client, l *Listin
 			return err
 		}
 	}
+	opts := client.WatchAllOptions{Kinds: []string{kind.Event}, Query: kind.Query}
+	return WatchAll(ctx, a, api, opts, func(e *v1.Event) error { return logEvent(ctx, a, api, l, kind, log, e) }, nil)
+}
+
+// WatchAll follows all changes until the user interrupts it. again is called when the place in the stream is lost,
+// and may change the options; without it all is told once more.
+func WatchAll(ctx context.Context, a *App, api *client.Client, opts client.WatchAllOptions, fn func(*v1.Event) error, again func(*client.WatchAllOptions) error) error {
+	opts.Broken = func(err error) { a.Sayf("the connection is lost, trying again: %v", err) }
 	for {
-		err := api.WatchAll(ctx, client.WatchAllOptions{
-			Kinds:  []string{kind.Event},
-			Query:  kind.Query,
-			Broken: func(err error) { a.Sayf("the connection is lost, trying again: %v", err) },
-		}, func(e *v1.Event) error { return logEvent(ctx, a, api, l, kind, log, e) })
+		err := api.WatchAll(ctx, opts, fn)
 		switch {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // that is how a watch ends
@@ -58,6 +62,12 @@ func watchList[T any](ctx context.Context, a *App, api *client.Client, l *Listin
 		select {
 		case <-ctx.Done():
 		case <-time.After(beginAgain):
+		}
+		if again == nil {
+			continue
+		}
+		if err := again(&opts); err != nil && ctx.Err() == nil {
+			return err
 		}
 	}
 }

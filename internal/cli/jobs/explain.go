@@ -63,7 +63,7 @@ func (c *explainJobCmd) Run(ctx context.Context, a *command.App) error {
 		return nil
 	}
 	sayDecision(a, e, i)
-	return decisionTable(&e.Decisions[i]).Write(a.Stdout, a.Style())
+	return a.PrintTable(decisionTable(&e.Decisions[i]))
 }
 
 // sayDecision says which decision is shown, and of what others it is known.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
@@ -59,6 +60,9 @@ func GetJobs(a *command.App) *cobra.Command {
 			"  oscarfed get jobs -w",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
+				if err := onlyForAll(cmd); err != nil {
+					return err
+				}
 				return named(cmd.Context(), a, args)
 			}
 			return c.Run(cmd.Context(), a)
@@ -68,6 +72,19 @@ func GetJobs(a *command.App) *cobra.Command {
 	f.Text(&c.Service, "service", "", "", "NAME", "Only those that came in there or run there.")
 	c.flags(f)
 	return cmd
+}
+
+// onlyForAll refuses the flags that choose among all jobs, and have nothing to choose among jobs that are named.
+func onlyForAll(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(flag *pflag.Flag) {
+		switch {
+		case flag.Name == "watch":
+			err = exit.Usagef("-w is for the list of all jobs: oscarfed job get JOB -w shows each change of one")
+		case err == nil && cmd.InheritedFlags().Lookup(flag.Name) == nil:
+			err = exit.Usagef("--%s is for the list of all jobs: leave JOB out", flag.Name)
+		}
+	})
+	return err
 }
 
 // named prints the jobs of these ids.
@@ -93,14 +110,11 @@ func (c *jobListCmd) flags(f command.Flags) {
 	f.List(&c.State, "state", "STATE", "Only those in one of these states.")
 	f.Text(&c.Since, "since", "", "", "TIME", "Only those accepted then or later: RFC 3339, or how long ago, such as 2h30m.")
 	f.Text(&c.Until, "until", "", "", "TIME", "Only those accepted before.")
-	f.Number(&c.Limit, "limit", 100, "How many at most.")
+	f.Limit(&c.Limit, "How many at most.")
 	f.BoolVarP(&c.Watch, "watch", "w", false, "Show those that have not ended, then each one that comes or changes, until interrupted.")
 }
 
 func (c *jobListCmd) Run(ctx context.Context, a *command.App) error {
-	if c.Limit < 1 {
-		return exit.Usagef("--limit must be more than 0")
-	}
 	q := client.JobQuery{Service: c.Service, ClusterID: c.Cluster, GroupID: c.Group, States: c.State}
 	var err error
 	if q.Since, err = command.TimeOf("since", c.Since, a.Now()); err != nil {
@@ -177,8 +191,10 @@ func watchJobs(ctx context.Context, a *command.App, api *client.Client, q client
 		if !begun {
 			begun = true
 			rows.Fit(jobColumns(), row, []string{"", "", "submitting"}) // the longest state
-			if err := rows.Write(jobColumns()); err != nil {
-				return err
+			if !a.NoHeaders {
+				if err := rows.Write(jobColumns()); err != nil {
+					return err
+				}
 			}
 		}
 		for i := range row {

@@ -43,6 +43,7 @@ func Logs(a *command.App, name string) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
+	command.NoResult(cmd)
 	f := command.FlagsOf(cmd)
 	f.Text(&c.Service, "service", "", "", "NAME", "Service of a Job that did not come in here.")
 	f.Text(&c.Cluster, "cluster", "", "", "ID", "Cluster of the service, when several have one of that name.")

@@ -49,13 +49,13 @@ func Submit(a *command.App) *cobra.Command {
 	f.ClusterOf(&c.Cluster)
 	f.Text(&c.Key, "idempotency-key", "", "", "KEY", "Sent again with the same key it is the same job, for 24 hours.")
 	f.BoolVarP(&c.Wait, "wait", "", false, "Wait until the job has ended. Ends with 0 when it succeeded, 1 when it ended otherwise.")
-	f.Timeout(&c.Timeout, 0, "With --wait: how long; 0 is as long as it takes. The job goes on afterwards.")
+	f.TimeoutOrNone(&c.Timeout, 0, "With --wait: how long; 0 is as long as it takes. The job goes on afterwards.")
 	return cmd
 }
 
 func (c *jobSubmitCmd) Run(ctx context.Context, a *command.App) error {
-	if c.Timeout < 0 || c.Timeout > 0 && !c.Wait {
-		return exit.Usagef("--timeout goes with --wait, and is more than 0")
+	if c.Timeout > 0 && !c.Wait {
+		return exit.Usagef("--timeout goes with --wait")
 	}
 	event, err := readEvent(a, c.File)
 	if err != nil {

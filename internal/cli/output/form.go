@@ -149,5 +149,8 @@ func EncodeNext(w io.Writer, f Form, v any) error {
 		}
 		return err
 	}
+	if f != formJSON {
+		return Encode(w, f, v)
+	}
 	return json.NewEncoder(w).Encode(v)
 }

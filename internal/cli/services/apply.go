@@ -70,9 +70,6 @@ func Apply(a *command.App) *cobra.Command {
 // Run applies a file as a unit or, with --each, its services one after the other until one fails;
 // and the files of a folder one after the other.
 func (c *applyCmd) Run(ctx context.Context, a *command.App) error {
-	if err := c.waiting.check(); err != nil {
-		return err
-	}
 	if err := c.pruning.check(c.File); err != nil {
 		return err
 	}

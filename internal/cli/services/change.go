@@ -24,13 +24,6 @@ func (w *waiting) flags(f command.Flags) {
 	f.Timeout(&w.Timeout, command.DefaultTimeout, "How long to wait. The work goes on afterwards.")
 }
 
-func (w waiting) check() error {
-	if w.Timeout <= 0 {
-		return exit.Usagef("--timeout must be more than 0; --no-wait does not wait")
-	}
-	return nil
-}
-
 // changeOf is a change of one service's federation.
 type changeOf struct {
 	service, cluster string

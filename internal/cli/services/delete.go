@@ -44,6 +44,7 @@ func Delete(a *command.App) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
+	command.NoResult(cmd)
 	f := command.FlagsOf(cmd)
 	f.File(&c.File, "Delete the services of this FDL, the last one first; - reads it from standard input.")
 	c.Asking.Flags(f)
@@ -67,9 +68,6 @@ func checkOrders(data, jobs string) error {
 }
 
 func (c *deleteCmd) Run(ctx context.Context, a *command.App) error {
-	if c.Timeout <= 0 {
-		return exit.Usagef("--timeout must be more than 0; --no-wait does not wait")
-	}
 	if err := checkOrders(c.Data, c.Jobs); err != nil {
 		return err
 	}
@@ -104,7 +102,9 @@ type toDelete struct {
 // services are those of the command line or of the FDL, the last of which may need those before it.
 func (c *deleteCmd) services(a *command.App) ([]toDelete, error) {
 	switch {
-	case (c.Service == "") == (c.File == ""):
+	case c.Service != "" && c.File != "":
+		return nil, exit.Usagef("SERVICE and -f are given: leave one of them out")
+	case c.Service == "" && c.File == "":
 		return nil, exit.Usagef("SERVICE is missing: oscarfed delete SERVICE, or oscarfed delete -f FILE")
 	case c.File == "":
 		return []toDelete{{service: c.Service, cluster: c.Cluster}}, nil

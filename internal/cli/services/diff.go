@@ -135,7 +135,7 @@ func (d difference) show(a *command.App) error {
 		fmt.Fprintln(a.Stdout)
 	}
 	a.Sayf("these clusters do not show the present generation:")
-	return replicaTable(d.Clusters).Write(a.Stdout, a.Style())
+	return a.PrintTable(replicaTable(d.Clusters))
 }
 
 // sides finds what is to be compared.

@@ -70,9 +70,6 @@ type edition struct {
 }
 
 func (c *editCmd) Run(ctx context.Context, a *command.App) error {
-	if err := c.check(); err != nil {
-		return err
-	}
 	api, err := a.Dial()
 	if err != nil {
 		return err

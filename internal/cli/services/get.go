@@ -268,7 +268,7 @@ func servicesInOrder(ctx context.Context, api *client.Client) ([]*oscar.Service,
 // watch prints a service's view of its federation at each change, until the user interrupts it or
 // the service is gone.
 func (c *getReplicasCmd) watch(ctx context.Context, a *command.App, api *client.Client) error {
-	rows := &replicaLog{rows: output.NewRowLog(a.Stdout, a.Style()), shown: map[string]string{}}
+	rows := &replicaLog{rows: output.NewRowLog(a.Stdout, a.Style()), noHeaders: a.NoHeaders, shown: map[string]string{}}
 	phase := ""
 	err := api.WatchReplicas(ctx, c.Service, client.WatchOptions{
 		ClusterID: c.Cluster,

@@ -91,9 +91,6 @@ func Rollback(a *command.App) *cobra.Command {
 }
 
 func (c *rollbackCmd) Run(ctx context.Context, a *command.App) error {
-	if err := c.check(); err != nil {
-		return err
-	}
 	api, err := a.Dial()
 	if err != nil {
 		return err

@@ -148,9 +148,6 @@ func (c *change) flags(f command.Flags) {
 }
 
 func (c change) members(ctx context.Context, a *command.App, service, cluster string, send func(*client.Client, client.ChangeOptions) (*v1.Replicas, error)) error {
-	if err := c.check(); err != nil {
-		return err
-	}
 	if c.IfMatch < 0 {
 		return exit.Usagef("--if-match must be a revision, as get replicas -o json shows it")
 	}

@@ -9,8 +9,8 @@ import (
 
 // replicaLog writes a row for each replica that has changed.
 type replicaLog struct {
-	rows  *output.RowLog
-	begun bool
+	rows             *output.RowLog
+	begun, noHeaders bool
 	// shown has the row of each replica by its address, in the order of order.
 	shown map[string]string
 	order []string
@@ -21,8 +21,10 @@ func (l *replicaLog) show(view *v1.Replicas) error {
 	if !l.begun {
 		l.begun = true
 		l.rows.Fit(append(t.Rows, []string{"", "", v1.PhaseUnreachable})...) // the longest phase
-		if err := l.rows.Write(t.Rows[0]); err != nil {
-			return err
+		if !l.noHeaders {
+			if err := l.rows.Write(t.Rows[0]); err != nil {
+				return err
+			}
 		}
 	}
 	present := map[string]bool{}

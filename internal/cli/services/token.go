@@ -48,11 +48,15 @@ func (c *tokenRotateCmd) Run(ctx context.Context, a *command.App) error {
 	if err != nil {
 		return err
 	}
-	if _, err := api.RotateToken(ctx, c.Service, c.Cluster); err != nil {
+	view, err := api.RotateToken(ctx, c.Service, c.Cluster)
+	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Stdout, "the services of %s have other tokens for the control plane; oscarfed get services %s -o json shows the new one\n", c.Service, c.Service)
-	return nil
+	a.Sayf("the services of %s have other tokens for the control plane; oscarfed get services %s -o json shows the new one", c.Service, c.Service)
+	if a.Form == output.FormTable {
+		return nil
+	}
+	return a.Print(view, func() *output.Table { return viewTable(view) })
 }
 
 type tokenShowCmd struct {

@@ -3,6 +3,7 @@ package services
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/jobs"
+	"github.com/oscarfed/oscarfed/internal/suggest"
 )
 
 type waitCmd struct {
@@ -39,16 +41,22 @@ func Wait(a *command.App) *cobra.Command {
 			return c.Run(cmd.Context(), a)
 		},
 	}
+	command.NoResult(cmd)
 	f := command.FlagsOf(cmd)
 	f.Text(&c.For, "for", "", "", "STATE", "A phase of a federation (ready, degraded ...) or deleted; a state of a job (running, succeeded ...). Without it: ready, or that the job has ended.")
 	f.ClusterOf(&c.Cluster)
-	f.Timeout(&c.Timeout, command.DefaultTimeout, "How long to wait; 0 is as long as it takes.")
+	f.TimeoutOrNone(&c.Timeout, command.DefaultTimeout, "How long to wait; 0 is as long as it takes.")
 	return cmd
 }
 
 func (c *waitCmd) Run(ctx context.Context, a *command.App) error {
-	if c.Timeout < 0 {
-		return exit.Usagef("--timeout must not be less than 0")
+	wait, words := c.forService, append(v1.FederationPhases(), v1.PhaseDeleted)
+	if uuid.Validate(c.Name) == nil {
+		wait, words = c.forJob, v1.JobStates()
+	}
+	c.For = strings.ToLower(c.For)
+	if c.For != "" && !slices.Contains(words, c.For) { // it would be waited for in vain
+		return exit.Usagef("--for %q is unknown; use one of %s%s", c.For, strings.Join(words, ", "), suggest.Words(c.For, words))
 	}
 	api, err := a.Dial()
 	if err != nil {
@@ -59,10 +67,6 @@ func (c *waitCmd) Run(ctx context.Context, a *command.App) error {
 		var cancel context.CancelFunc
 		waiting, cancel = context.WithTimeout(ctx, c.Timeout)
 		defer cancel()
-	}
-	wait := c.forService
-	if uuid.Validate(c.Name) == nil {
-		wait = c.forJob
 	}
 	last, err := wait(waiting, a, api)
 	if waiting.Err() != nil && ctx.Err() == nil {
@@ -84,7 +88,7 @@ func (c *waitCmd) wanted() string {
 
 // forJob returns the last state that was seen.
 func (c *waitCmd) forJob(ctx context.Context, a *command.App, api *client.Client) (string, error) {
-	is := func(j *v1.Job) bool { return c.For == "" && v1.JobEnded(j.State) || strings.EqualFold(j.State, c.For) }
+	is := func(j *v1.Job) bool { return c.For == "" && v1.JobEnded(j.State) || j.State == c.For }
 	last, err := jobs.Follow(ctx, a, api, c.Name, func(j *v1.Job) bool { return is(j) || v1.JobEnded(j.State) })
 	switch {
 	case last == nil:
@@ -106,11 +110,11 @@ func (c *waitCmd) forService(ctx context.Context, a *command.App, api *client.Cl
 			last = view.Phase
 			a.Sayf("%s: %s, generation %d", view.GroupID, view.Phase, view.Generation)
 		}
-		if strings.EqualFold(view.Phase, c.wanted()) {
+		if view.Phase == c.wanted() {
 			return jobs.ErrSeen
 		}
 		if view.Phase == v1.PhaseAborted || view.Phase == v1.PhaseRolledBack {
-			if c.For == "deleted" {
+			if c.For == v1.PhaseDeleted {
 				return jobs.ErrSeen
 			}
 			sayFailed(a, view.Phase, c.Name)
@@ -119,7 +123,7 @@ func (c *waitCmd) forService(ctx context.Context, a *command.App, api *client.Cl
 		return nil
 	})
 	switch {
-	case errors.Is(err, jobs.ErrSeen), c.For == "deleted" && exit.StatusOf(err) == exit.NotFound:
+	case errors.Is(err, jobs.ErrSeen), c.For == v1.PhaseDeleted && exit.StatusOf(err) == exit.NotFound:
 		return last, nil
 	}
 	return last, err
