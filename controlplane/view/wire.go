@@ -93,8 +93,13 @@ func (f *Federation) Member(i int) (Replica, bool) {
 	return f.Members[i], true
 }
 
-// Name is cluster/service.
-func (r Replica) Name() string { return r.ClusterID + "/" + r.ServiceName }
+// Name is cluster/service, or the URL of an endpoint.
+func (r Replica) Name() string {
+	if r.URL != "" {
+		return r.URL
+	}
+	return r.ClusterID + "/" + r.ServiceName
+}
 
 func (f *Federation) coordinator() v1.Address {
 	for _, m := range f.Members {
