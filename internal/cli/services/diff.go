@@ -100,7 +100,7 @@ func (c *diffCmd) Run(ctx context.Context, a *command.App) error {
 	if err != nil {
 		return err
 	}
-	out := difference{Service: c.Service, From: before.name, To: after.name, Fields: []v1.PlanField{}, Clusters: behind(f)}
+	out := difference{Service: c.Service, From: before.name, To: after.name, Fields: []v1.PlanField{}, Clusters: ofFailed(f.Phase, behind(f))}
 	for _, d := range oscar.Differences(before.service, after.service) {
 		out.Fields = append(out.Fields, v1.PlanField{Path: d.Path, Before: d.Before, After: d.After})
 	}

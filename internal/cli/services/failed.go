@@ -39,9 +39,9 @@ func leftOfFailed(phase, service string) string {
 	return ""
 }
 
-// sayFailed says of a creation that failed what is left of it.
-func sayFailed(a *command.App, phase, service string) {
-	if left := leftOfFailed(phase, service); left != "" {
+// sayFailed says of a creation that failed what is left of it. Only its coordinator can be forgotten.
+func sayFailed(a *command.App, view *v1.Replicas, service string) {
+	if left := leftOfFailed(view.Phase, view.Coordinator.ServiceName); left != "" {
 		a.Sayf("%s: %s", service, left)
 	}
 }

@@ -135,7 +135,7 @@ func (c *getReplicasCmd) Run(ctx context.Context, a *command.App) error {
 	if err := a.Print(view, func() *output.Table { return viewTable(view) }); err != nil {
 		return err
 	}
-	sayFailed(a, view.Phase, c.Service)
+	sayFailed(a, view, c.Service)
 	return nil
 }
 

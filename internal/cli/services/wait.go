@@ -117,7 +117,7 @@ func (c *waitCmd) forService(ctx context.Context, a *command.App, api *client.Cl
 			if c.For == v1.PhaseDeleted {
 				return jobs.ErrSeen
 			}
-			sayFailed(a, view.Phase, c.Name)
+			sayFailed(a, view, c.Name)
 			return exit.Errorf(exit.Failed, "%s: its creation has failed", c.Name)
 		}
 		return nil
