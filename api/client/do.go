@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -309,8 +310,25 @@ func send[T any](ctx context.Context, c *Client, method, path string, in any) (*
 
 func decode[T any](method, path string, body []byte) (*T, error) {
 	var v T
-	if err := json.Unmarshal(body, &v); err != nil {
+	err := json.Unmarshal(body, &v)
+	if err == nil && hasNull(reflect.ValueOf(v), body) {
+		err = errors.New("null in the place of an object")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s %s: the answer is not what this client knows: %w", method, path, err)
 	}
 	return &v, nil
+}
+
+// hasNull says whether null was decoded where a caller counts on an object: it leaves a value as it was.
+func hasNull(v reflect.Value, body []byte) bool {
+	if v.Kind() != reflect.Slice {
+		return string(bytes.TrimSpace(body)) == "null"
+	}
+	for i := range v.Len() {
+		if e := v.Index(i); e.Kind() == reflect.Pointer && e.IsNil() {
+			return true
+		}
+	}
+	return false
 }

@@ -183,6 +183,7 @@ func TestAnOutcomeThatIsNotKnownIsAskedForAgain(t *testing.T) {
 			c := newClient(t, func(w http.ResponseWriter, _ *http.Request) {
 				if count.Add(1) > 1 {
 					w.Header().Set("Content-Type", "application/json")
+					w.Header().Set("X-Job-ID", "j")
 					w.WriteHeader(http.StatusCreated)
 					_, _ = io.WriteString(w, "{}")
 					return
@@ -335,5 +336,26 @@ func TestAChangeIsSentOnce(t *testing.T) {
 	_, err := c.RemoveAllReplicas(t.Context(), "a", client.ChangeOptions{})
 	if e := asError(t, err); e.Code() != v1.CodeUnavailable || count.Load() != 1 {
 		t.Errorf("sent %d times; %v", count.Load(), err)
+	}
+}
+
+// TestAnAnswerWithoutWhatItSaysIsNoSuccess: a job that nobody had accepted was one without an id, and null for a
+// service of a list was followed.
+func TestAnAnswerWithoutWhatItSaysIsNoSuccess(t *testing.T) {
+	for body, do := range map[string]func(*client.Client) error{
+		"hello": func(c *client.Client) error {
+			_, err := c.SubmitJob(t.Context(), "s", nil, client.JobOptions{})
+			return err
+		},
+		"null":   func(c *client.Client) error { _, err := c.Replicas(t.Context(), "s", ""); return err },
+		"[null]": func(c *client.Client) error { _, err := c.Services(t.Context()); return err },
+	} {
+		c := newClient(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, body)
+		})
+		if err := do(c); err == nil {
+			t.Errorf("%s: no error", body)
+		}
 	}
 }

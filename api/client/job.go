@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -11,6 +12,9 @@ import (
 )
 
 const jobsPath = "/system/jobs"
+
+// jobHeader has the id of a job that was accepted.
+const jobHeader = "X-Job-ID"
 
 // JobOptions go with the submission of a job.
 type JobOptions struct {
@@ -48,8 +52,11 @@ func (c *Client) SubmitJob(ctx context.Context, service string, event []byte, op
 	if err != nil {
 		return nil, err
 	}
+	if out.header.Get(jobHeader) == "" { // what answers here is no control plane
+		return nil, fmt.Errorf("%s %s: the answer names no job", in.method, in.path)
+	}
 	return &SubmittedJob{
-		ID:       out.header.Get("X-Job-ID"),
+		ID:       out.header.Get(jobHeader),
 		Location: out.header.Get("Location"),
 		Replayed: out.header.Get("Idempotent-Replayed") == "true",
 	}, nil

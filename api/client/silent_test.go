@@ -38,6 +38,7 @@ func newPair(t *testing.T, secure bool) *pair {
 			p.calls[i].Add(1)
 			_, _ = io.Copy(io.Discard, r.Body)
 			if r.Method == http.MethodPost {
+				w.Header().Set("X-Job-ID", "j")
 				w.WriteHeader(http.StatusCreated)
 			}
 			_, _ = io.WriteString(w, "{}")
@@ -161,6 +162,7 @@ func TestASlowAnswerIsAwaited(t *testing.T) {
 					count.Add(1)
 					_, _ = io.Copy(io.Discard, r.Body)
 					after(r.Context(), tt.head)
+					w.Header().Set("X-Job-ID", "j")
 					_, _ = io.WriteString(w, "{")
 					_ = http.NewResponseController(w).Flush()
 					after(r.Context(), tt.body)

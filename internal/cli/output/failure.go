@@ -19,7 +19,7 @@ func Failure(w io.Writer, f Form, err error) {
 		fmt.Fprintln(w, "oscarfed: "+printableLines(err.Error()))
 		return
 	}
-	if f != FormTable {
+	if f == formJSON || f == FormYAML { // a template is of the result, and finds nothing in a problem
 		if Encode(w, f, answer.Problem) == nil {
 			return
 		}
