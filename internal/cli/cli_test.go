@@ -156,7 +156,13 @@ func TestAge(t *testing.T) {
 }
 
 func TestPrintableHidesWhatATerminalObeys(t *testing.T) {
-	if got, want := output.Printable("a\x1b[2Jb\nc\td\u009be"), "a?[2Jb c d?e"; got != want {
-		t.Fatalf("got %q, want %q", got, want)
+	for text, want := range map[string]string{
+		"a\x1b[2Jb\nc\td\u009be": "a?[2Jb c d?e",
+		"a\u202eb\u2066c\u2028d": "a?b?c?d", // what follows is shown backwards, or on another line
+		"grün 灰色 می\u200cخواهم":  "grün 灰色 می\u200cخواهم",
+	} {
+		if got := output.Printable(text); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
