@@ -73,6 +73,9 @@ func answerError(method, path string, resp *http.Response, body []byte) *Error {
 	case resp.StatusCode < 300 && media == "text/html":
 		e.Problem.Title = "No control plane answers here: the answer is a page for people"
 		e.Problem.Detail = ""
+	case resp.StatusCode == http.StatusNotFound && e.Problem.Detail == "404 page not found": // so do Go's servers answer, ours too
+		e.Problem.Title = "What answers here does not know " + method + " " + path + ": a control plane that is older than this client, or another server"
+		e.Problem.Detail = ""
 	case resp.StatusCode < 500 && media != "application/json":
 		e.Problem.Title = "No control plane answers here: the answer is " + strings.TrimSpace(resp.Status) + " of another server"
 	}
