@@ -68,6 +68,7 @@ func (c *getAuditCmd) Run(ctx context.Context, a *command.App) error {
 		}
 		return a.PrintTable(ids)
 	}
+	defer a.SayLimited(len(list), c.Limit)
 	return a.Print(list, func() *output.Table {
 		t := output.NewTable("TIME", "BY", "ACTION", "OUTCOME", "GROUP", "GENERATION", "CLUSTER", "DETAIL").
 			Optional("GENERATION", "CLUSTER", "GROUP")

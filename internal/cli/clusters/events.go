@@ -70,8 +70,12 @@ func (c *eventsCmd) Run(ctx context.Context, a *command.App) error {
 	if known := page.Since.Time; len(page.Events) == 0 && !known.IsZero() && since.Before(known) {
 		a.Sayf("what happened before %s, when this control plane began to watch, is not known", known.UTC().Format(time.RFC3339))
 	}
-	if err := a.Unbounded().Print(page, func() *output.Table { return eventTable(page.Events) }); err != nil || !c.Watch {
+	if err := a.Unbounded().Print(page, func() *output.Table { return eventTable(page.Events) }); err != nil {
 		return err
+	}
+	a.SayLimited(len(page.Events), c.Limit)
+	if !c.Watch {
+		return nil
 	}
 	last := a.Now() // when the last one happened that was shown
 	if len(page.Events) > 0 {

@@ -111,5 +111,12 @@ func (a *App) Sayf(format string, args ...any) {
 	fmt.Fprintln(a.Stderr, output.Printable(fmt.Sprintf(format, args...)))
 }
 
+// SayLimited says that a list of the newest n things is as long as --limit allows: it looked whole.
+func (a *App) SayLimited(n, limit int) {
+	if n >= limit && a.Form == output.FormTable {
+		a.Sayf("these are the newest %d, and there may be more: --limit N lists more", n)
+	}
+}
+
 // OfConfiguration marks commands that change the configuration file, which may be wrong as it is.
 const OfConfiguration = "configuration"

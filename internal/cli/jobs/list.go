@@ -142,7 +142,11 @@ func (c *jobListCmd) Run(ctx context.Context, a *command.App) error {
 			break
 		}
 	}
-	return printJobs(a, list)
+	if err := printJobs(a, list); err != nil || q.Cursor == "" {
+		return err
+	}
+	a.SayLimited(len(list), c.Limit)
+	return nil
 }
 
 func printJobs(a *command.App, list []v1.Job) error {
