@@ -84,12 +84,34 @@ func (c *deleteCmd) Run(ctx context.Context, a *command.App) error {
 	if err != nil {
 		return err
 	}
-	for _, s := range services {
-		if err := c.delete(ctx, a, api, s); err != nil {
+	return c.deleteEach(ctx, a, api, services)
+}
+
+// deleteEach deletes services one after the other. One that is not there, or is not yet gone everywhere, keeps none of
+// the others: a deletion that was broken off can be done again.
+func (c *deleteCmd) deleteEach(ctx context.Context, a *command.App, api *client.Client, services []toDelete) error {
+	status, failed := exit.Done, 0
+	for i, s := range services {
+		err := c.delete(ctx, a, api, s)
+		now := exit.StatusOf(err)
+		switch {
+		case err == nil:
+			continue
+		case len(services) == 1:
+			return err
+		case now != exit.NotFound && now != exit.InProgress || ctx.Err() != nil:
+			if rest := services[i+1:]; len(rest) > 0 {
+				a.Sayf("not tried after %s: %s", s.service, namesOf(rest))
+			}
 			return err
 		}
+		output.Failure(a.Stderr, a.Form, err)
+		status, failed = max(status, now), failed+1
 	}
-	return nil
+	if failed == 0 {
+		return nil
+	}
+	return exit.Errorf(status, "of %s %d were not there, or are not gone yet", output.Count(len(services), "service"), failed)
 }
 
 // toDelete is a service and its cluster, which may be empty.
@@ -122,11 +144,15 @@ func (c *deleteCmd) services(a *command.App) ([]toDelete, error) {
 
 // question names the services that are deleted.
 func question(services []toDelete) string {
+	return "delete " + namesOf(services) + " on all clusters"
+}
+
+func namesOf(services []toDelete) string {
 	var names []string
 	for _, s := range services {
 		names = append(names, s.service)
 	}
-	return "delete " + strings.Join(names, ", ") + " on all clusters"
+	return strings.Join(names, ", ")
 }
 
 func (c *deleteCmd) delete(ctx context.Context, a *command.App, api *client.Client, s toDelete) error {

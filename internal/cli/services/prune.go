@@ -122,6 +122,7 @@ func (p *pruning) ask(a *command.App, list []v1.Federation, dryRun bool) error {
 
 // delete deletes what was shown, unless it was deleted or made again since.
 func (p *pruning) delete(ctx context.Context, a *command.App, api *client.Client, list []v1.Federation, w waiting) error {
+	var services []toDelete
 	for _, f := range list {
 		now, err := api.Federation(ctx, f.UID)
 		if err != nil && exit.StatusOf(err) != exit.NotFound {
@@ -130,10 +131,8 @@ func (p *pruning) delete(ctx context.Context, a *command.App, api *client.Client
 		if err != nil || over(now.Phase) {
 			continue
 		}
-		c := deleteCmd{Wait: w.Wait, Timeout: w.Timeout}
-		if err := c.delete(ctx, a, api, toDelete{now.Coordinator.ServiceName, now.Coordinator.ClusterID, now.Revision}); err != nil {
-			return err
-		}
+		services = append(services, toDelete{now.Coordinator.ServiceName, now.Coordinator.ClusterID, now.Revision})
 	}
-	return nil
+	c := deleteCmd{Wait: w.Wait, Timeout: w.Timeout}
+	return c.deleteEach(ctx, a, api, services)
 }
