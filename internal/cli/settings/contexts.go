@@ -10,6 +10,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/internal/atomicfile"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/suggest"
@@ -49,6 +50,12 @@ func (s Flags) UseContext(name string) error {
 
 // SetContext changes a context by what was given, or makes it. The first one is the current one.
 func (s Flags) SetContext(name string) error {
+	switch {
+	case strings.TrimSpace(name) == "":
+		return exit.Usagef("CONTEXT is empty: give it a name")
+	case s.TokenFile != "" && (s.User != "" || s.PasswordFile != ""):
+		return errTwoCredentials()
+	}
 	return s.edit(func(file *configFile) error {
 		if file.Contexts == nil {
 			file.Contexts = map[string]Connection{}
@@ -83,6 +90,9 @@ func (s Flags) SetContext(name string) error {
 		}
 		if c.Endpoint == "" {
 			return exit.Usagef("--endpoint is missing: where is the API of context %q?", name)
+		}
+		if _, err := client.New(client.Config{Endpoint: c.Endpoint}); err != nil { // a password in it would be kept, and listed
+			return exit.Usagef("%w", err)
 		}
 		file.Contexts[name] = c
 		if file.CurrentContext == "" {

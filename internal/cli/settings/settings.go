@@ -114,6 +114,10 @@ func (c Connection) within(dir string) Connection {
 	return c
 }
 
+func errTwoCredentials() error {
+	return exit.Usagef("give --token-file, or --user and --password-file, not both")
+}
+
 // merge puts what was given over a stored context. Credentials of the context
 // go to the context's own endpoint only, and a token given replaces a stored
 // password as a whole, and the other way round.
@@ -123,7 +127,7 @@ func merge(given, stored Connection) (Connection, error) {
 		stored = Connection{}
 	}
 	if given.TokenFile != "" && (given.User != "" || given.PasswordFile != "") {
-		return c, exit.Usagef("give --token-file, or --user and --password-file, not both")
+		return c, errTwoCredentials()
 	}
 	if stored.kinds() > 1 {
 		return c, exit.Usagef("the context has several of token_file, login_file, and user with password_file; keep one of them")
