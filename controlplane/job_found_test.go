@@ -113,7 +113,8 @@ func TestAJobThatIsCancelledAfterARestoreEndsWhereItIsFound(t *testing.T) {
 		}
 		queued := w.submit()
 		epoch := w.restore()
-		for id, attempt := range map[string]int{unclaimed.ID: 1, queued.ID: 2} {
+		for i, id := range []string{unclaimed.ID, queued.ID} {
+			attempt := i + 1
 			if _, err := w.Jobs.Cancel(t.Context(), admin, jobs.Order{Job: id}); err != nil {
 				t.Fatal(err)
 			}

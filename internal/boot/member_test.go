@@ -201,6 +201,7 @@ func TestAMemberThatLostItsDataIsReplaced(t *testing.T) {
 		t.Fatalf("setup: %s", out)
 	}
 	client := e.root()
+	client.SetEndpoints(e.clients[0]) // which stays: one that stops answers no gRPC for a moment
 	if _, err := client.Put(t.Context(), "/kept", "yes"); err != nil {
 		t.Fatal(err)
 	}
