@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
@@ -103,7 +105,19 @@ func meaningOf(err error) error {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
 		return ErrUnavailable
 	}
+	if stops(err) {
+		return ErrUnavailable
+	}
 	return nil
+}
+
+// stops says whether a member of etcd answers so for a moment while it stops. Nothing but the text tells.
+func stops(err error) bool {
+	return codeOf(err) == codes.Unknown && slices.ContainsFunc([]string{
+		"raft: stopped",
+		// It serves HTTP on the same port, which goes on a little longer than gRPC. So answers a proxy whose server is away, too.
+		"unexpected HTTP status code received from server",
+	}, func(text string) bool { return strings.Contains(err.Error(), text) })
 }
 
 // surelyNotApplied says whether etcd refused a write before it could take

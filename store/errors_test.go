@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -41,7 +45,8 @@ func TestTranslate(t *testing.T) {
 		{status.Error(codes.Canceled, "context canceled"), ErrUnavailable, true},
 		{context.DeadlineExceeded, ErrUnavailable, true},
 		{context.Canceled, ErrUnavailable, true},
-		{status.Error(codes.Unknown, "raft: stopped"), nil, true},
+		{status.Error(codes.Unknown, "raft: stopped"), ErrUnavailable, true},
+		{status.Error(codes.Unknown, "etcdserver: something else"), nil, true},
 		{rpctypes.ErrGRPCCorrupt, nil, true},
 		{errors.New("anything"), nil, true},
 	} {
@@ -67,6 +72,25 @@ func TestTranslate(t *testing.T) {
 	}
 	if translate(nil) != nil {
 		t.Error("nil became an error")
+	}
+}
+
+// TestAnAnswerOfHTTPAloneIsNone: a member of etcd that stops answers so for a moment.
+func TestAnAnswerOfHTTPAloneIsNone(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.URL}, TLS: server.Client().Transport.(*http.Transport).TLSClientConfig, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	if _, err := client.Get(t.Context(), "key"); !mayPass(translate(err)) {
+		t.Errorf("a read does not ask again after %v", err)
+	}
+	if _, err := client.Put(t.Context(), "key", "value"); surelyNotApplied(err) || !errors.Is(translate(err), ErrUnavailable) {
+		t.Errorf("a write is told of as %v", translate(err))
 	}
 }
 
