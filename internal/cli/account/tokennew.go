@@ -45,7 +45,7 @@ func TokenNew(a *command.App) *cobra.Command {
 
 func (c *tokenNewCmd) Run(ctx context.Context, a *command.App) error {
 	if c.File == "-" {
-		if command.IsTerminal(a.Stdout) {
+		if command.IsTerminalOutput(a.Stdout) {
 			return exit.Usagef("--file - is for another program: a refresh token is not shown on a terminal")
 		}
 		return c.write(ctx, a, a.Stdout)

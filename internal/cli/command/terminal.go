@@ -62,11 +62,14 @@ func IsTerminalInput(r io.Reader) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// IsTerminal says whether w is a terminal on which lines can be drawn over.
-func IsTerminal(w io.Writer) bool {
+// IsTerminalOutput says whether a person reads what w is given.
+func IsTerminalOutput(w io.Writer) bool {
 	f, ok := Raw(w).(*os.File)
-	return ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
+	return ok && term.IsTerminal(int(f.Fd()))
 }
+
+// IsTerminal says whether w is a terminal on which lines can be drawn over.
+func IsTerminal(w io.Writer) bool { return os.Getenv("TERM") != "dumb" && IsTerminalOutput(w) }
 
 // terminalWidth is what COLUMNS says, else what the terminal says, else 80.
 func terminalWidth(w io.Writer) int {
