@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/internal/openid"
 )
 
 // The form of the page sends a text where OSCAR wants one, whatever YAML makes of it: cpu: 0.1.
@@ -42,12 +43,25 @@ func TestTheFormKnowsWhatIsText(t *testing.T) {
 	}
 }
 
+// The page asks an issuer for the scopes that the CLI asks for.
+func TestThePageKnowsTheScopesOfALogin(t *testing.T) {
+	source, err := os.ReadFile("src/session/oidc.ts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for set, want := range map[string][]string{"loginScopes": openid.LoginScopes(), "groupScopes": openid.GroupScopes()} {
+		if got := wordsOf(t, string(source), set); !slices.Equal(got, want) {
+			t.Errorf("%s are %q, want %q", set, got, want)
+		}
+	}
+}
+
 // wordsOf are the members of a set in a source of TypeScript.
 func wordsOf(t *testing.T, source, set string) (words []string) {
 	t.Helper()
 	body := regexp.MustCompile(`(?s)const ` + set + ` = new Set\(\[(.*?)\]\)`).FindStringSubmatch(source)
 	if body == nil {
-		t.Fatalf("keys.ts has no %s", set)
+		t.Fatalf("there is no %s", set)
 	}
 	for _, m := range regexp.MustCompile(`"(\w+)"`).FindAllStringSubmatch(body[1], -1) {
 		words = append(words, m[1])

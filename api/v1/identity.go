@@ -12,7 +12,7 @@ type LoginIssuer struct {
 	Issuer string `json:"issuer"`
 	// ClientID is the public client that people log in with; empty when none is named.
 	ClientID string `json:"client_id,omitempty"`
-	// Scopes to ask for; empty leaves them to the client.
+	// Scopes to ask for; empty leaves them to the client (package openid, LoginScopes).
 	Scopes []string `json:"scopes,omitempty"`
 }
 

@@ -1,6 +1,6 @@
 // Package openid has what the control plane, the syncer and the command line share of speaking with
-// OpenID providers: which addresses tokens may be sent to, how much of an answer is read, and what a
-// token claims.
+// OpenID providers: which addresses tokens may be sent to, how much of an answer is read, what a
+// token claims, and which scopes a login asks for.
 package openid
 
 import (

@@ -92,12 +92,12 @@ func (p *Provider) Ahead() time.Duration { return time.Duration(p.observed.ahead
 // Close closes idle connections.
 func (p *Provider) Close() { p.transport.CloseIdleConnections() }
 
-// scopes are those that say who a user is and give a refresh token, as far as the issuer has them.
+// scopes are those to ask an issuer for that says which it has.
 func scopes(supported []string) []string {
-	wanted := []string{"openid", "profile", "email", "offline_access", "groups", "entitlements", "eduperson_entitlement"}
 	if len(supported) == 0 { // it does not say
-		return []string{"openid", "profile", "email", "offline_access"}
+		return openid.LoginScopes()
 	}
+	wanted := append(openid.LoginScopes(), openid.GroupScopes()...)
 	return withOpenID(slices.DeleteFunc(wanted, func(s string) bool { return !slices.Contains(supported, s) }))
 }
 

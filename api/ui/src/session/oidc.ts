@@ -60,11 +60,14 @@ export async function providers(): Promise<Provider[]> {
   return issuers.flatMap((i) => (i.client_id ? [{ issuer: i.issuer, clientId: i.client_id, scopes: i.scopes }] : []));
 }
 
-/** usualScopes are those that say who a user is and give a refresh token, as far as the issuer has them. */
+// As LoginScopes and GroupScopes of internal/openid.
+const loginScopes = new Set(["openid", "profile", "email", "offline_access"]);
+const groupScopes = new Set(["groups", "entitlements", "eduperson_entitlement"]);
+
+/** usualScopes are those to ask an issuer for that says which it has. */
 function usualScopes({ scopes_supported: supported }: Discovery): string[] {
-  if (!supported) return ["openid", "profile", "email", "offline_access"];
-  const wanted = ["profile", "email", "offline_access", "groups", "entitlements", "eduperson_entitlement"];
-  return ["openid", ...wanted.filter((scope) => supported.includes(scope))];
+  if (!supported) return [...loginScopes];
+  return [...loginScopes, ...groupScopes].filter((scope) => scope === "openid" || supported.includes(scope));
 }
 
 /** begin leads to the issuer (RFC 6749 4.1 with the proof key of RFC 7636); leaving is told before. */
