@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/api"
 	"github.com/oscarfed/oscarfed/api/apitest"
 	"github.com/oscarfed/oscarfed/api/server"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
@@ -39,6 +41,32 @@ func routes(t testing.TB) []string {
 // fill puts names into a pattern.
 func fill(pattern string) string {
 	return strings.NewReplacer("{service}", "svc", "{federation}", "fed", "{cluster}", "c1", "{job}", "j1", "{name}", "n1", "{file}", "icon.svg").Replace(pattern)
+}
+
+func TestOpenAPIListsThePhases(t *testing.T) {
+	doc, err := openapi3.NewLoader().LoadFromData([]byte(api.OpenAPI))
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := func(schemas ...string) (out []string) {
+		for _, name := range schemas {
+			for _, word := range doc.Components.Schemas[name].Value.Enum {
+				out = append(out, fmt.Sprint(word))
+			}
+		}
+		slices.Sort(out)
+		return slices.Compact(out)
+	}
+	for _, c := range []struct{ described, known []string }{
+		{words("FederationPhase"), v1.FederationPhases()},
+		{words("FederationPhase", "ReplicaPhase"), v1.Phases()},
+		{words("ClusterState"), v1.ClusterStates()},
+		{words("JobState"), v1.JobStates()},
+	} {
+		if !slices.Equal(c.described, slices.Sorted(slices.Values(c.known))) {
+			t.Errorf("described are %q, known %q", c.described, c.known)
+		}
+	}
 }
 
 func TestOpenAPIDescribesTheRouter(t *testing.T) {
