@@ -304,5 +304,5 @@ func (c *Controller) deleteJobs(ctx context.Context, caller identity.Caller, in 
 	case job != "":
 		return nil, fault.NotFound(fmt.Sprintf("there is no job %q", job))
 	}
-	return nil, fault.NotFound(fmt.Sprintf("there is no service %q", in.Service))
+	return nil, view.NoService(in.Service, "")
 }
