@@ -109,33 +109,30 @@ func TestAnOSCARThatDiesBetweenASecretAndItsService(t *testing.T) {
 		r.fault(oscarsim.OpDelete, oscarsim.FaultCrashSecret, 1)
 		return r, p
 	}
-	t.Run("in a DELETE", func(t *testing.T) {
-		await.InVirtualTime(t, func(t *testing.T) {
-			r, p := inPlace(t)
-			r.want(p, record.IntentDelete)
-			r.await(p, record.PhaseDeleted)
-			r.nothingLeft(p)
+	for name, c := range map[string]struct {
+		fault string
+		count int
+		stays bool
+	}{
+		"in a DELETE":                            {},
+		"in a DELETE, before an outage":          {oscarsim.Fault500, 8, false},
+		"in a DELETE, before it breaks for ever": {oscarsim.Fault500, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				r, p := inPlace(t)
+				r.fault(oscarsim.OpCreate, c.fault, c.count)
+				r.want(p, record.IntentDelete)
+				o := r.await(p, record.PhaseDeleted)
+				if o.SecretLeft != c.stays || strings.Contains(o.Message, "Secret is left") != c.stays {
+					t.Errorf("told as %+v", o)
+				}
+				if !c.stays {
+					r.nothingLeft(p)
+				}
+			})
 		})
-	})
-	t.Run("in a DELETE, before an outage", func(t *testing.T) {
-		await.InVirtualTime(t, func(t *testing.T) {
-			r, p := inPlace(t)
-			r.fault(oscarsim.OpCreate, oscarsim.Fault500, 8)
-			r.want(p, record.IntentDelete)
-			r.await(p, record.PhaseDeleted)
-			r.nothingLeft(p)
-		})
-	})
-	t.Run("in a DELETE, before it breaks for ever", func(t *testing.T) {
-		await.InVirtualTime(t, func(t *testing.T) {
-			r, p := inPlace(t)
-			r.fault(oscarsim.OpCreate, oscarsim.Fault500, 0)
-			r.want(p, record.IntentDelete)
-			if o := r.await(p, record.PhaseDeleted); !o.SecretLeft || !strings.Contains(o.Message, "Secret is left") {
-				t.Errorf("told as %+v", o)
-			}
-		})
-	})
+	}
 	t.Run("in somebody's DELETE", func(t *testing.T) {
 		await.InVirtualTime(t, func(t *testing.T) {
 			r, p := inPlace(t)

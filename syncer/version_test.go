@@ -62,14 +62,21 @@ func TestAnUpgradeOfOSCARIsToldBeforeTheNextComparison(t *testing.T) {
 	})
 }
 
+// startBefore starts a syncer whose OSCAR can become one of another version.
+func (r *rig) startBefore() *newVersion {
+	r.t.Helper()
+	newer := &newVersion{next: r.net.Host("syncer").Transport(nil)}
+	client := world.Must(manager.New(manager.Config{Endpoint: r.url, User: "oscar", PasswordFile: r.password, Transport: newer}))(r.t)
+	r.t.Cleanup(client.Close)
+	r.start(func(c *syncer.Config) { c.OSCAR = client })
+	return newer
+}
+
 // TestANewVersionOfOSCARIsNoOpponent: its services have one more field.
 func TestANewVersionOfOSCARIsNoOpponent(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
-		newer := &newVersion{next: r.net.Host("syncer").Transport(nil)}
-		client := world.Must(manager.New(manager.Config{Endpoint: r.url, User: "oscar", PasswordFile: r.password, Transport: newer}))(t)
-		t.Cleanup(client.Close)
-		r.start(func(c *syncer.Config) { c.OSCAR = client })
+		newer := r.startBefore()
 		p := newReplica("grayify")
 		r.makeReady(p)
 		before := r.mirror.Revision()
@@ -83,10 +90,7 @@ func TestANewVersionOfOSCARIsNoOpponent(t *testing.T) {
 func TestANewVersionOfOSCARIsNoDriftToReport(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
-		newer := &newVersion{next: r.net.Host("syncer").Transport(nil)}
-		client := world.Must(manager.New(manager.Config{Endpoint: r.url, User: "oscar", PasswordFile: r.password, Transport: newer}))(t)
-		t.Cleanup(client.Close)
-		r.start(func(c *syncer.Config) { c.OSCAR = client })
+		newer := r.startBefore()
 		p := newReplica("grayify")
 		r.makeReady(p)
 		r.want(p, record.IntentApply, func(d *record.Desired) { d.Drift = "report" })

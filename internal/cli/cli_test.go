@@ -112,16 +112,21 @@ func TestAJobListThatIsWatchedPrintsEachStateOnce(t *testing.T) {
 	}))
 	defer server.Close()
 	var lines, stderr bytes.Buffer
-	stdout := writerFunc(func(p []byte) (int, error) {
-		if bytes.Contains(p, []byte("succeeded")) {
-			interrupt(errors.New("somebody pressed a key"))
-		}
-		return lines.Write(p)
-	})
+	stdout := until("succeeded", interrupt, &lines)
 	status := Run(ctx, []string{"--endpoint", server.URL, "job", "list", "-w"}, strings.NewReader(""), stdout, &stderr)
 	if status != exit.Done || strings.Count(lines.String(), "queued") != 1 || strings.Count(lines.String(), "assigned") != 1 {
 		t.Fatalf("status %d: %s%s", status, &lines, &stderr)
 	}
+}
+
+// until is standard output that has a person end the command when a word is shown.
+func until(word string, interrupt context.CancelCauseFunc, shown *bytes.Buffer) io.Writer {
+	return writerFunc(func(p []byte) (int, error) {
+		if bytes.Contains(p, []byte(word)) {
+			interrupt(errors.New("somebody pressed a key"))
+		}
+		return shown.Write(p)
+	})
 }
 
 type writerFunc func(p []byte) (int, error)

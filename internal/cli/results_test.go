@@ -66,12 +66,7 @@ func TestEventsThatAreWatchedGoOn(t *testing.T) {
 	}))
 	defer server.Close()
 	var lines, stderr bytes.Buffer
-	stdout := writerFunc(func(p []byte) (int, error) {
-		if bytes.Contains(p, []byte("Reason3")) {
-			interrupt(errors.New("somebody pressed a key"))
-		}
-		return lines.Write(p)
-	})
+	stdout := until("Reason3", interrupt, &lines)
 	status := Run(ctx, []string{"--endpoint", server.URL, "events", "-w"}, strings.NewReader(""), stdout, &stderr)
 	for i := 1; i <= 3; i++ {
 		if n := strings.Count(lines.String(), fmt.Sprintf("Reason%d", i)); n != 1 {
