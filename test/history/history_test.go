@@ -105,7 +105,12 @@ func playPlans(t *testing.T) {
 
 func play(t *testing.T, plan history.Plan) history.Result {
 	t.Helper()
-	t.Log(plan)
+	t.Logf("seed %d", plan.Seed)
+	defer func() {
+		if t.Failed() {
+			t.Log(plan) // it is long: what is wrong comes first
+		}
+	}()
 	var result history.Result
 	synctest.Test(t, func(t *testing.T) { result = history.Play(t, plan) })
 	for _, operations := range result.Operations {
