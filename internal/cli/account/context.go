@@ -80,9 +80,13 @@ func ContextSet(a *command.App) *cobra.Command {
 }
 
 func (c *contextSetCmd) Run(a *command.App) error {
-	if err := a.Flags.SetContext(c.name); err != nil {
+	left, err := a.Flags.SetContext(c.name)
+	if err != nil {
 		return err
 	}
 	a.Sayf("context %s is set", c.name)
+	if left != "" {
+		a.Sayf("what it had to log in with was for %s, and is left out", left)
+	}
 	return nil
 }

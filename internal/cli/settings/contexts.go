@@ -48,19 +48,27 @@ func (s Flags) UseContext(name string) error {
 	})
 }
 
-// SetContext changes a context by what was given, or makes it. The first one is the current one.
-func (s Flags) SetContext(name string) error {
+// SetContext changes a context by what was given, or makes it. The first one is the current one. Credentials go to the
+// endpoint that they were given for only: with another one the context has none but those given now, and left is the
+// endpoint before, if it had any.
+func (s Flags) SetContext(name string) (left string, err error) {
 	switch {
 	case strings.TrimSpace(name) == "":
-		return exit.Usagef("CONTEXT is empty: give it a name")
+		return "", exit.Usagef("CONTEXT is empty: give it a name")
 	case s.TokenFile != "" && (s.User != "" || s.PasswordFile != ""):
-		return errTwoCredentials()
+		return "", errTwoCredentials()
 	}
-	return s.edit(func(file *configFile) error {
+	err = s.edit(func(file *configFile) error {
 		if file.Contexts == nil {
 			file.Contexts = map[string]Connection{}
 		}
 		c := file.Contexts[name]
+		if s.Endpoint != "" && s.Endpoint != c.Endpoint {
+			if c.kinds() > 0 {
+				left = c.Endpoint
+			}
+			c = c.withoutCredentials()
+		}
 		if s.TokenFile != "" {
 			c.User, c.PasswordFile, c.LoginFile = "", "", ""
 		}
@@ -100,6 +108,7 @@ func (s Flags) SetContext(name string) error {
 		}
 		return nil
 	})
+	return left, err
 }
 
 // edit changes the configuration file, which its owner alone can read, whole or not at all.
