@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -118,6 +119,9 @@ func (c *auditVerifyCmd) Run(_ context.Context, a *command.App) error {
 		if err := verifyFile(&v, name); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
+	}
+	if v.Lines == 0 {
+		return errors.New("there is no line to check")
 	}
 	out := verified{Lines: v.Lines, First: v.First, Last: v.Last, Hash: v.Hash}
 	return a.Print(out, func() *output.Table {
