@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
@@ -230,6 +231,60 @@ func TestAJobThatStartsWhileItIsHandedOverIsNotStartedElsewhere(t *testing.T) {
 		}
 		w.eventually(func() bool { return c.answered(id) == nil })
 	})
+}
+
+// TestAJobThatIsCancelledWhenItIsResumedWhereItWaitsDoesNotRunOn: a client of its Kubernetes resumes the Job. Whichever
+// is first, the cancel or what the syncer says of the Job, its syncer is asked to end it.
+func TestAJobThatIsCancelledWhenItIsResumedWhereItWaitsDoesNotRunOn(t *testing.T) {
+	for _, when := range []string{"before", "meanwhile", "after"} {
+		t.Run(when, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				var resumes func()
+				w := newJobWorld(t, func(c *controlplane.Config) {
+					c.FailPoint = func(point string) {
+						if now := resumes; now != nil && when == "meanwhile" && point == "controlplane.before_job_cancel" {
+							resumes = nil
+							now()
+						}
+					}
+				})
+				w.full("a", "b")
+				j := w.submit()
+				p, at := w.at(j.ID)
+				for _, state := range whole()[:3] {
+					p.says(j.ID, 1, state)
+				}
+				service, name := at.Place.ServiceName, at.Place.Name
+				w.clusters["b"].has(4000)
+				p.offers(service, j.ID, name, record.OfferWaiting)
+				w.answers(p, j.ID, record.OfferFreeze)
+				w.full("b")
+				p.offers(service, j.ID, name, record.OfferFrozen)
+				w.is(j.ID, record.JobQueued)
+				resumes = func() { p.offers(service, j.ID, name, record.OfferStarted) }
+				if when == "before" {
+					resumes()
+				}
+				if _, err := w.Jobs.Cancel(t.Context(), admin, jobs.Order{Job: j.ID}); err != nil {
+					t.Fatal(err)
+				}
+				if when == "after" {
+					if a := p.answered(j.ID); a == nil || a.Answer != record.OfferRelease || !a.Cancelled {
+						t.Errorf("it is answered %+v", a)
+					}
+					w.is(j.ID, record.JobCancelled)
+					return
+				}
+				if all := p.standing(); len(all) != 1 || all[0].Attempt != 2 || !all[0].Cancel || !all[0].Posted {
+					t.Errorf("its syncer is asked %+v", all)
+				}
+				p.says(j.ID, 2, record.JobRunning, func(r *record.JobReport) { r.Found = true })
+				w.is(j.ID, record.JobRunning)
+				p.says(j.ID, 2, record.JobCancelled)
+				w.is(j.ID, record.JobCancelled)
+			})
+		})
+	}
 }
 
 // TestAnOfferOfAServiceThatIsGoneIsNotTaken: a cluster that was removed by force has its tombstones and answers for long.

@@ -1,11 +1,16 @@
 package jobs
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/store/record"
 )
+
+// errThawed says that a job which stood frozen has started there. It is taken back to there first, and the
+// end of that attempt is ordered then.
+var errThawed = errors.New("it has started where it waited")
 
 // cancel is pure: the step that ends a job by the order of a person.
 func cancel(s situation, by string) (decision, error) {
@@ -22,6 +27,9 @@ func cancel(s situation, by string) (decision, error) {
 	case j.Posting != nil || j.State == record.JobUncertain:
 		return decision{}, &fault.Error{Code: fault.CodeFailedPrecondition, Message: "it is being handed to an endpoint, which nobody can stop"}
 	case j.State == record.JobQueued, (s.report == nil || !s.report.State.Bound()) && !j.Posted && j.State != record.JobRunning:
+		if s.thawed {
+			return decision{}, errThawed
+		}
 		d := s.end(record.JobCancelled, "", "")
 		d.name, d.next.Cancel = "cancel", by
 		d.fenced = j.State != record.JobQueued

@@ -98,8 +98,10 @@ func stepOf(v *view.View, j view.Versioned[record.Job], report int64, d decision
 		}
 		out.next.Frozen, out.next.FrozenAt = nil, nil
 		if _, registered := v.Clusters.Lookup(f.ClusterID); registered {
-			out.put = append(out.put, gate.Staged{Key: record.OfferAnswerKey(f.ClusterID, j.Rec.Job), Rec: answer(v, word, d.next.ChangedAt)})
+			out.put = append(out.put, gate.Staged{Key: record.OfferAnswerKey(f.ClusterID, j.Rec.Job), Rec: answer(v, word, &d.next, d.next.ChangedAt)})
 		}
+		// Its syncer may say at this moment that the Job has started.
+		out.watch[record.OfferKey(f.ClusterID, j.Rec.Job)] = v.Nodes.Get(f.ClusterID).Offers.Get(j.Rec.Job).Rev
 	}
 	if p == nil || p.URL != "" || j.Rec.State == record.JobQueued {
 		return out
@@ -130,6 +132,11 @@ func situationOfJob(v *view.View, j *record.Job, now time.Time) (situation, int6
 	sit := situation{job: *j, epoch: v.Epoch(), epochOf: j.Epoch, now: now}
 	f, ok := v.Federations.Lookup(j.Federation)
 	sit.disbanded = !ok || f.Rec.Phase == record.PhaseDeleting || f.Rec.Phase == record.PhaseRollingBack || f.Rec.Phase.Result()
+	if f := j.Frozen; f != nil {
+		if o := v.Nodes.Get(f.ClusterID).Offers.Get(j.Job).Rec; o != nil {
+			sit.thawed = o.State != record.OfferFrozen && o.State != record.OfferWaiting
+		}
+	}
 	p := j.Place
 	if p == nil || p.ClusterID == "" || j.State == record.JobQueued || j.State.Ended() {
 		return sit, 0
@@ -139,11 +146,6 @@ func situationOfJob(v *view.View, j *record.Job, now time.Time) (situation, int6
 	sit.stopped = !ok || reg.Rec.State != record.ClusterActive
 	sit.revoked = ok && reg.Rec.Revoked != nil
 	sit.session, sit.listed = v.Session(p.ClusterID), v.Listed(p.ClusterID)
-	if f := j.Frozen; f != nil {
-		if o := v.Nodes.Get(f.ClusterID).Offers.Get(j.Job).Rec; o != nil {
-			sit.thawed = o.State != record.OfferFrozen && o.State != record.OfferWaiting
-		}
-	}
 	d := v.Desired(p.ClusterID, p.ServiceName).Rec
 	sit.gone = d == nil || d.UID != p.UID || d.Tombstone()
 	sit.cancels = d != nil && d.UID == p.UID && d.Tombstone() && d.Jobs == record.JobsCancel

@@ -147,7 +147,7 @@ func stepOfOffer(v *view.View, id string, sit offerSituation, d offerDecision) *
 	out.next.Job = id
 	at := record.At(sit.now)
 	if d.answer != "" {
-		out.put = append(out.put, gate.Staged{Key: answerKey, Rec: answer(v, d.answer, at)})
+		out.put = append(out.put, gate.Staged{Key: answerKey, Rec: answer(v, d.answer, j.Rec, at)})
 	}
 	if d.drop {
 		out.remove = append(out.remove, answerKey)
@@ -164,10 +164,14 @@ func stepOfOffer(v *view.View, id string, sit offerSituation, d offerDecision) *
 	return out
 }
 
-func answer(v *view.View, word record.OfferWord, at record.Time) record.OfferAnswer {
+// answer is what is written to an offer of a job; j is nil when the store does not know it.
+func answer(v *view.View, word record.OfferWord, j *record.Job, at record.Time) record.OfferAnswer {
 	out := record.OfferAnswer{V: record.Version, Answer: word, AnsweredAt: at, Epoch: v.Epoch()}
-	if word == record.OfferFreeze {
+	switch word {
+	case record.OfferFreeze:
 		out.Recipient = v.Meta.Recipient
+	case record.OfferRelease:
+		out.Cancelled = j != nil && j.State == record.JobCancelled && j.Cancel != ""
 	}
 	return out
 }
@@ -211,7 +215,7 @@ func takeOffer(v *view.View, out *step, sit offerSituation, at record.Time) {
 			out.next.Epoch = ""
 		}
 	}
-	out.put = append(out.put, gate.Staged{Key: record.OfferAnswerKey(sit.cluster, out.next.Job), Rec: answer(v, record.OfferFreeze, at)})
+	out.put = append(out.put, gate.Staged{Key: record.OfferAnswerKey(sit.cluster, out.next.Job), Rec: answer(v, record.OfferFreeze, &out.next, at)})
 }
 
 // unknownEpoch is the Job.Epoch of a job whose epoch was lost with the store's history.

@@ -80,6 +80,12 @@ func (c *Controller) order(ctx context.Context, caller identity.Caller, o Order,
 		var p *step
 		var err error
 		c.state.Read(func(v *view.View) { p, err = orderStep(v, caller, o.Job, c.cfg.Now(), decide) })
+		if errors.Is(err, errThawed) { // the reconciler is about to take it back
+			if err := tries.Next(ctx, err); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

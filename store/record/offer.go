@@ -58,7 +58,10 @@ type OfferAnswer struct {
 	V      int       `json:"v"`
 	Answer OfferWord `json:"answer"`
 	// Recipient goes with OfferFreeze: what the event is sealed to, the control plane's.
-	Recipient  string `json:"recipient,omitempty"`
+	Recipient string `json:"recipient,omitempty"`
+	// Cancelled goes with OfferRelease: a person has cancelled the job. The Job is deleted also when it
+	// has started meanwhile.
+	Cancelled  bool   `json:"cancelled,omitempty"`
 	Message    string `json:"message,omitempty"`
 	AnsweredAt Time   `json:"answered_at"`
 	// Epoch in which it was given; a syncer acts on none of another epoch.

@@ -121,7 +121,7 @@ func (o *Offers) fill(v *offeredJob, kv func(string) (store.KV, bool)) error {
 		}
 		v.answered, v.answerRevision = true, raw.ModRevision
 		if a.Epoch == v.Epoch {
-			v.answer, v.recipient = a.Answer, a.Recipient
+			v.answer, v.recipient, v.cancelled = a.Answer, a.Recipient, a.Answer == record.OfferRelease && a.Cancelled
 		}
 	}
 	v.threshold = o.cfg.After

@@ -124,6 +124,8 @@ func (s situation) free() decision {
 		return tell(record.OfferWaiting, why)
 	}
 	switch {
+	case s.cancelled && s.job.Mark != nil: // another client took it out of our hold
+		return do(stepDelete)
 	case s.answer == record.OfferRestore:
 		return tell(record.OfferRestored, s.refused)
 	case s.answer == record.OfferRelease || o.State == record.OfferFrozen:
@@ -158,6 +160,8 @@ func (s situation) held() decision {
 	switch {
 	case s.answer == record.OfferRestore:
 		return s.giveBack(false)
+	case s.cancelled:
+		return do(stepDelete)
 	case o == nil:
 		// The store has lost it. The control plane is asked again.
 		return askAgain("it was held for an offer that is not known any more")

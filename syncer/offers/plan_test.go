@@ -489,3 +489,30 @@ func TestTheWorkloadThatSomebodyElseDeactivatedIsLeft(t *testing.T) {
 		t.Errorf("%s", d.step)
 	}
 }
+
+// TestAHeldJobThatWasCancelledIsDeletedAlsoWhenItWasResumed by a client that knew nothing of that. One that was submitted
+// elsewhere is not: it has started, and no owner has ordered its end.
+func TestAHeldJobThatWasCancelledIsDeletedAlsoWhenItWasResumed(t *testing.T) {
+	t.Parallel()
+	running := func(mark kube.JobMark) *kube.Job {
+		return waitingJob(func(j *kube.Job) { j.Generation, j.Pods[0].Node, j.Mark = 3, "n", &mark })
+	}
+	for name, job := range map[string]*kube.Job{
+		"it is held":           heldJob(),
+		"it was resumed":       running(kube.JobMark{Job: "j", State: kube.MarkHolding, Suspended: true}),
+		"it is given up since": running(kube.JobMark{State: kube.MarkRestored, Times: 1, At: &offerTime}),
+	} {
+		s := situation{now: offerTime, fresh: true, job: job, offer: &record.Offer{State: record.OfferFrozen},
+			answered: true, answer: record.OfferRelease, cancelled: true}
+		if d := plan(s); d.step != stepDelete {
+			t.Errorf("%s: %s", name, d.step)
+		}
+		if s.cancelled = false; plan(s).step == stepDelete {
+			t.Errorf("%s: it is deleted for another member", name)
+		}
+		s.cancelled, s.job = true, waitingJob()
+		if plan(s).step == stepDelete {
+			t.Errorf("%s: a Job that we never held is deleted", name)
+		}
+	}
+}

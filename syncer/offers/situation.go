@@ -20,6 +20,8 @@ type situation struct {
 	// epoch.
 	answered bool
 	answer   record.OfferWord
+	// cancelled says that the job was cancelled: the Job is to end, whether it has started or not.
+	cancelled bool
 	// job is nil when there is none.
 	job *kube.Job
 	// fresh says that all of it was just read. Only then is anything done.
