@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/delegation"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
@@ -224,6 +225,36 @@ func TestACordonedClusterGivesBackWhatIsNotClaimed(t *testing.T) {
 		if now, err := w.Jobs.Get(t.Context(), admin, other.ID); err != nil || now.State != record.JobClaimed {
 			t.Errorf("%+v %v", now, err)
 		}
+	})
+}
+
+// TestAJobIsNotLeftWhereItsServiceIsBroken: its syncer claims nothing for a service that OSCAR cannot read, and that may
+// last until a person looks after it.
+func TestAJobIsNotLeftWhereItsServiceIsBroken(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		j := w.submit()
+		p, at := w.at(j.ID)
+		p.does(func(string, *record.Desired) *record.Observed {
+			return &record.Observed{Phase: record.PhaseWedged, Reason: record.ReasonCreateFailed}
+		})
+		now := w.becomes(j.ID, func(j *jobs.Job) bool { return j.State == record.JobAssigned && j.Place.ClusterID != p.cluster })
+		if last := now.Attempts[len(now.Attempts)-1]; last.ClusterID != at.Place.ClusterID || last.Reason != record.JobWithdrawn || now.Tries != 0 {
+			t.Errorf("%+v", now)
+		}
+	})
+}
+
+// TestAServiceThatWasNeverSeenInPlaceGetsNoJobs: a syncer claims none for it. So it is told after a readmission, where
+// drift is only reported.
+func TestAServiceThatWasNeverSeenInPlaceGetsNoJobs(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		w.full("a", "b")
+		w.clusters["c"].does(func(string, *record.Desired) *record.Observed {
+			return &record.Observed{Phase: record.PhaseDrifted, Reason: record.ReasonDrifted}
+		})
+		w.cannot(w.submit().ID, "c", delegation.WhyNotReady, "")
 	})
 }
 

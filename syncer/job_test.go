@@ -239,6 +239,22 @@ func TestAJobWithoutItsEventIsRefused(t *testing.T) {
 
 // TestAJobThatStandsIsNotRefused: one that was given back to its cluster stands there, and may run: what keeps it from being
 // posted does not matter. Refused, it would start elsewhere besides.
+// TestAJobOfAServiceThatCannotBeOpenedIsGivenBack: the identity file of the syncer was replaced.
+func TestAJobOfAServiceThatCannotBeOpenedIsGivenBack(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		stop := r.start()
+		w := newWork(r.jobReady("grayify"), "event")
+		stop()
+		r.identity = newIdentity(t)
+		r.start()
+		r.assign(w)
+		if got := r.awaitJob(w, record.JobRefused); got.Reason != record.JobWithdrawn || got.PostedAt != nil {
+			t.Errorf("report %+v", got)
+		}
+	})
+}
+
 func TestAJobThatStandsIsNotRefused(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})

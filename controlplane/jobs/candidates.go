@@ -79,10 +79,10 @@ func fillReplica(v *view.View, f *record.Federation, m record.Member, c *delegat
 // inPlace says whether some generation of a replica is there to take jobs.
 func inPlace(o *record.Observed) bool {
 	switch o.Phase {
-	case record.PhaseReady, record.PhaseDrifted:
+	case record.PhaseReady:
 		return true
-	case record.PhaseApplying:
-		return o.Applied() > 0
+	case record.PhaseDrifted, record.PhaseApplying:
+		return o.Applied() > 0 // its syncer claims nothing before
 	}
 	return false
 }

@@ -50,8 +50,8 @@ type situation struct {
 	session int64
 	lost    bool
 	// gone says that the replica is not there any more, or a tombstone; cancels that
-	// its tombstone orders the end of jobs.
-	gone, cancels bool
+	// its tombstone orders the end of jobs; absent that its syncer claims nothing for it now.
+	gone, cancels, absent bool
 	// disbanded says that the federation is gone, or goes.
 	disbanded bool
 	// thawed says that what it stands frozen as is not frozen any more.
@@ -178,6 +178,8 @@ func (s situation) unposted(state record.JobState) decision {
 		return s.withdraw(record.JobServiceGone, "its service is not there any more")
 	case s.stopped:
 		return s.withdraw(record.JobWithdrawn, "its cluster takes no jobs now")
+	case s.absent:
+		return s.withdraw(record.JobWithdrawn, "its service is not in place there")
 	case s.session != 0 || !s.lost:
 		return decision{} // a new syncer takes it up
 	}

@@ -46,6 +46,11 @@ type Definition struct {
 // ErrSpec says that a spec is not what a control plane writes.
 var ErrSpec = errors.New("spec is not usable")
 
+// Unusable says of an error that a definition can never be opened as it was sent.
+func Unusable(err error) bool {
+	return errors.Is(err, seal.ErrUndecryptable) || errors.Is(err, seal.ErrMismatch) || errors.Is(err, seal.ErrStale) || errors.Is(err, ErrSpec)
+}
+
 // join is the public part of a spec, and the merge patch with the secrets that are sealed to us. set
 // is nil for a spec without parts.
 func join(id *seal.Identity, cluster string, d *record.Desired, spec *record.Spec, set *parts.Set, now time.Time) (service, secrets []byte, err error) {

@@ -51,6 +51,11 @@ func planUnposted(s situation) decision {
 		return gone()
 	case s.Stopped && s.state() == record.JobClaimed:
 		return tell(record.JobRefused, record.JobWithdrawn, "the cluster takes no jobs now")
+	case s.replica == replicaWaits && s.state() == record.JobClaimed:
+		if wait := s.standsUntil().Sub(s.now); wait > 0 {
+			return restFor(wait)
+		}
+		return tell(record.JobRefused, record.JobWithdrawn, "its service is not in place there")
 	case s.Stopped || s.replica == replicaWaits:
 		return decision{step: stepRest}
 	case s.memory.unfit != nil:
@@ -162,10 +167,21 @@ func (s situation) unsent(why string) decision {
 		return tell(record.JobRefused, record.JobWithdrawn, "the cluster takes no jobs now")
 	case s.memory.posts > 0 && s.now.Sub(s.memory.firstPost) >= s.resend:
 		return tell(record.JobRefused, record.JobNoAnswer, why)
+	case s.memory.posts == 0 && !s.now.Before(s.standsUntil()):
+		return tell(record.JobRefused, record.JobWithdrawn, "nothing could be sent to the cluster's OSCAR")
 	case s.replica == replicaWaits:
 		return restFor(s.resend)
 	}
 	return s.again()
+}
+
+// standsUntil is how long an attempt that OSCAR was not asked for may stand still, before another member gets it.
+func (s situation) standsUntil() time.Time {
+	since := s.sessionStart
+	if at := s.report.LastTransitionTime.Time; at.After(since) {
+		since = at
+	}
+	return since.Add(s.resend)
 }
 
 // again posts once more, after a pause that doubles.

@@ -21,7 +21,7 @@ func jobWith(state record.JobState, change ...func(*situation)) situation {
 		retry: time.Second, grace: 10 * time.Second, resend: 5 * time.Minute, late: 5 * time.Minute, pause: 2 * time.Second,
 	}
 	if state != "" {
-		s.report = &record.JobReport{State: state, Session: 7}
+		s.report = &record.JobReport{State: state, Session: 7, LastTransitionTime: record.At(planTime)}
 	}
 	for _, c := range change {
 		c(&s)
@@ -47,6 +47,8 @@ func listedAgo(ago time.Duration, status string) func(*situation) {
 func otherSession(s *situation) { s.report.Session = 3 }
 func cancelled(s *situation)    { s.assignment.Cancel = true }
 func serviceGone(s *situation)  { s.replica = replicaGone }
+func standsStill(s *situation)  { s.report.LastTransitionTime = record.At(s.now.Add(-s.resend)) }
+func notInPlace(s *situation)   { s.replica = replicaWaits }
 func formerEpoch(s *situation)  { s.Epoch = "second" }
 func readmitted(s *situation)   { s.assignment.Posted = true }
 
@@ -64,6 +66,10 @@ func TestPlanJob(t *testing.T) {
 		{"unclaimed, the service gone, and not listed", jobWith("", serviceGone, listedAgo(0, "")), stepReport, record.JobRefused},
 		{"unclaimed, the service gone, and listed", jobWith("", serviceGone, listedAgo(0, "Pending")), stepReport, record.JobSubmitted},
 		{"claimed and the service gone", jobWith(record.JobClaimed, serviceGone), stepReport, record.JobRefused},
+		{"claimed, and the service not in place", jobWith(record.JobClaimed, notInPlace), stepRest, ""},
+		{"claimed, and the service not in place for long", jobWith(record.JobClaimed, notInPlace, standsStill), stepReport, record.JobRefused},
+		{"the same in a young session", jobWith(record.JobClaimed, notInPlace, standsStill, func(s *situation) { s.sessionStart = s.now }), stepRest, ""},
+		{"claimed long ago, and its turn comes", jobWith(record.JobClaimed, standsStill), stepBegin, record.JobSubmitting},
 		{"claimed and cancelled", jobWith(record.JobClaimed, cancelled), stepReport, record.JobCancelled},
 		{"cancelled, and nothing reported", jobWith("", cancelled), stepLook, ""},
 		{"cancelled, nothing reported, and listed", jobWith("", cancelled, listedAgo(0, "Running")), stepReport, record.JobRunning},
@@ -84,6 +90,8 @@ func TestPlanJob(t *testing.T) {
 		{"claimed in a former epoch, and not listed", jobWith(record.JobClaimed, formerEpoch, listedAgo(0, "")), stepReport, record.JobRefused},
 
 		{"begun", jobWith(record.JobSubmitting), stepPost, ""},
+		{"begun, and nothing could be sent for long", jobWith(record.JobSubmitting, standsStill), stepReport, record.JobRefused},
+		{"begun, and the service not in place for long", jobWith(record.JobSubmitting, notInPlace, standsStill), stepReport, record.JobRefused},
 		{"begun, and the service gone", jobWith(record.JobSubmitting, serviceGone), stepReport, record.JobRefused},
 		{"taken", jobWith(record.JobSubmitting, posted(postTaken, 0)), stepReport, record.JobSubmitted},
 		{"refused", jobWith(record.JobSubmitting, posted(postNo, 0)), stepReport, record.JobRefused},

@@ -87,6 +87,9 @@ func (j *Jobs) read(ctx context.Context, a *attempt, assignment record.Assignmen
 		return nil, errNotOurs
 	}
 	def, err := j.deps.Definitions.Open(ctx, a.service, desired)
+	if definition.Unusable(err) {
+		return nil, &unfitError{record.JobWithdrawn, "the syncer cannot open the definition of its service"}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -2,10 +2,8 @@ package services
 
 import (
 	"context"
-	"errors"
 
 	"github.com/oscarfed/oscarfed/store/record"
-	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer/answers"
 	"github.com/oscarfed/oscarfed/syncer/definition"
 )
@@ -42,7 +40,7 @@ func (s *Services) blocked(ctx context.Context, v *observation, err error) error
 	}
 	var no *refusal
 	switch {
-	case errors.Is(err, seal.ErrUndecryptable), errors.Is(err, seal.ErrMismatch), errors.Is(err, seal.ErrStale), errors.Is(err, definition.ErrSpec):
+	case definition.Unusable(err):
 		no = &refusal{record.ReasonInvalidService,
 			"the syncer cannot open the definition that it was sent; if its identity file was replaced, create or change the federation again"}
 		s.session.Log.Error("spec cannot be opened", "service", v.name, "error", err)
