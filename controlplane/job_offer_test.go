@@ -287,6 +287,32 @@ func TestAJobThatIsCancelledWhenItIsResumedWhereItWaitsDoesNotRunOn(t *testing.T
 	}
 }
 
+// TestAJobThatIsCancelledWhileItIsFrozenGoesNowhere: its syncer was asked to freeze the Job, and then to end it.
+func TestAJobThatIsCancelledWhileItIsFrozenGoesNowhere(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		w.full("a", "b")
+		j := w.submit()
+		p, at := w.at(j.ID)
+		for _, state := range whole()[:3] {
+			p.says(j.ID, 1, state)
+		}
+		service, name := at.Place.ServiceName, at.Place.Name
+		w.clusters["b"].has(4000)
+		p.offers(service, j.ID, name, record.OfferWaiting)
+		w.answers(p, j.ID, record.OfferFreeze)
+		if _, err := w.Jobs.Cancel(t.Context(), admin, jobs.Order{Job: j.ID}); err != nil {
+			t.Fatal(err)
+		}
+		p.offers(service, j.ID, name, record.OfferFrozen)
+		w.becomes(j.ID, func(j *jobs.Job) bool { return j.State == record.JobCancelled && j.Attempt == 1 })
+		w.answers(p, j.ID, record.OfferRelease)
+		if a := p.answered(j.ID); !a.Cancelled {
+			t.Errorf("its syncer is told %+v", a)
+		}
+	})
+}
+
 // TestAnOfferOfAServiceThatIsGoneIsNotTaken: a cluster that was removed by force has its tombstones and answers for long.
 func TestAnOfferOfAServiceThatIsGoneIsNotTaken(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {

@@ -50,12 +50,15 @@ type offerDecision struct {
 	back bool
 	// thaw forgets that it stands frozen.
 	thaw bool
+	// cancel ends the job, of which the Job is the present attempt: that was ordered before it was frozen.
+	cancel bool
 }
 
 // decideOffer is pure: what is answered to an offer, but for the freeze, which needs the
 // dispatcher's choice.
 //
 //	frozen, and no member has it ───────► take: queued, from there
+//	frozen, and its end was ordered ────► release: cancelled
 //	taken, and OSCAR elsewhere has it ──► release
 //	taken, and no member takes it ──────► back: restore
 //	taken, and it started all the same ─► back, without an answer
@@ -158,6 +161,8 @@ func (s offerSituation) untaken() offerDecision {
 		return offerDecision{name: "restore", answer: record.OfferRestore}
 	case (s.full || s.unknown) && more:
 		return offerDecision{} // another member may have it: it waits for a place, or a person
+	case s.ours && s.job.Cancel != "":
+		return offerDecision{name: "end", cancel: true}
 	case s.job == nil, s.ours, s.job.State == record.JobReturned:
 		return offerDecision{name: "take", take: true}
 	case s.hasIt():

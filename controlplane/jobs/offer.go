@@ -161,7 +161,27 @@ func stepOfOffer(v *view.View, id string, sit offerSituation, d offerDecision) *
 	if d.take {
 		takeOffer(v, out, sit, at)
 	}
+	if d.cancel {
+		cancelFrozen(v, out, sit)
+	}
 	return out
+}
+
+// cancelFrozen ends a job whose present attempt is frozen: nothing of it has ever run.
+func cancelFrozen(v *view.View, out *step, sit offerSituation) {
+	out.dropAttempt(v, sit)
+	out.silent, out.next = false, situation{job: *sit.job, now: sit.now}.end(record.JobCancelled, "", "").next
+	out.remove = append(out.remove, record.EventKey(out.next.Job))
+	out.put = append(out.put, gate.Staged{Key: record.OfferAnswerKey(sit.cluster, out.next.Job), Rec: answer(v, record.OfferRelease, &out.next, out.next.ChangedAt)})
+}
+
+// dropAttempt takes away the present attempt, which the offer is of.
+func (p *step) dropAttempt(v *view.View, sit offerSituation) {
+	j := sit.job
+	report := v.Nodes.Get(sit.cluster).Reports.Get(view.AttemptID{Job: j.Job, Attempt: j.Attempt})
+	old := stepOf(v, view.Versioned[record.Job]{Rec: j, Rev: p.rev}, report.Rev, decision{drop: true})
+	p.remove = append(p.remove, old.remove...)
+	maps.Copy(p.watch, old.watch)
 }
 
 // answer is what is written to an offer of a job; j is nil when the store does not know it.
@@ -183,11 +203,8 @@ func takeOffer(v *view.View, out *step, sit offerSituation, at record.Time) {
 	if j := sit.job; j != nil && sit.ours {
 		// The offer replaces the attempt there.
 		before := situation{job: *j, now: sit.now}
-		report := v.Nodes.Get(sit.cluster).Reports.Get(view.AttemptID{Job: j.Job, Attempt: j.Attempt})
 		out.next = before.requeued(record.Attempt{State: record.JobSubmitted, Reason: record.JobWaited, Message: "it waited there for too long"})
-		old := stepOf(v, view.Versioned[record.Job]{Rec: j, Rev: out.rev}, report.Rev, decision{drop: true})
-		out.remove = append(out.remove, old.remove...)
-		maps.Copy(out.watch, old.watch)
+		out.dropAttempt(v, sit)
 	} else {
 		f := v.Federations.Get(o.Federation).Rec
 		if sit.job == nil {
@@ -419,7 +436,7 @@ type offerClass struct {
 // freeze answers one offer if another member would take the Job now.
 func (p *round) freeze(v *view.View, w offerAt) bool {
 	sit, ok := situationOfOffer(v, w.job, w.cluster, p.seen, p.now)
-	if !ok || sit.disbanded || p.tooMany(v, &sit) || sit.job != nil && !sit.ours && sit.job.State != record.JobReturned {
+	if !ok || sit.disbanded || p.tooMany(v, &sit) || sit.job != nil && (!sit.ours && sit.job.State != record.JobReturned || sit.ours && sit.job.Cancel != "") {
 		return false
 	}
 	uid := sit.offer.Federation
