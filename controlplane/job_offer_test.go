@@ -1,6 +1,7 @@
 package controlplane_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -231,6 +232,45 @@ func TestAJobThatStartsWhileItIsHandedOverIsNotStartedElsewhere(t *testing.T) {
 		}
 		w.eventually(func() bool { return c.answered(id) == nil })
 	})
+}
+
+// TestAJobThatStartsWhereItWaitsIsAssignedToNobody: its syncer says so while a control plane assigns it, or a moment before.
+func TestAJobThatStartsWhereItWaitsIsAssignedToNobody(t *testing.T) {
+	for name, point := range map[string]string{"meanwhile": "controlplane.before_job_assign", "before": "controlplane.before_job_take_back"} {
+		t.Run(name, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				var happens atomic.Pointer[func()]
+				w := newJobWorld(t, func(c *controlplane.Config) {
+					c.FailPoint = func(at string) {
+						if at == point {
+							if now := happens.Swap(nil); now != nil {
+								(*now)()
+							}
+						}
+					}
+				})
+				w.full("a")
+				c, id := w.clusters["c"], uuid.NewString()
+				c.offers("grayifyr2", id, "its-name", record.OfferWaiting)
+				w.answers(c, id, record.OfferFreeze)
+				w.full("b")
+				c.offers("grayifyr2", id, "its-name", record.OfferFrozen)
+				w.exists(id)
+				starts := func() { c.offers("grayifyr2", id, "its-name", record.OfferStarted) }
+				room := func() { w.clusters["b"].has(4000); <-time.After(10 * time.Second) }
+				if name == "before" {
+					happens.Store(&room)
+					starts()
+				} else {
+					happens.Store(&starts)
+					w.clusters["b"].has(4000)
+				}
+				if j := w.becomes(id, func(j *jobs.Job) bool { return j.State.Ended() || j.State == record.JobAssigned }); j.State != record.JobReturned || j.Attempt != 0 {
+					t.Errorf("%+v", j)
+				}
+			})
+		})
+	}
 }
 
 // TestAJobThatIsCancelledWhenItIsResumedWhereItWaitsDoesNotRunOn: a client of its Kubernetes resumes the Job. Whichever

@@ -68,11 +68,20 @@ func holderGone(v *view.View, j *record.Job) bool {
 	if j.Frozen == nil || j.State.Ended() {
 		return false
 	}
-	if o := v.Nodes.Get(j.Frozen.ClusterID).Offers.Get(j.Job).Rec; o != nil && o.State != record.OfferFrozen && o.State != record.OfferWaiting {
+	if thawed(v, j) {
 		return false // it has started there
 	}
 	reg, ok := v.Clusters.Lookup(j.Frozen.ClusterID)
 	return !ok || j.Frozen.ClusterUID != "" && reg.Rec.UID != j.Frozen.ClusterUID
+}
+
+// thawed says that what a job stands frozen as is not frozen any more.
+func thawed(v *view.View, j *record.Job) bool {
+	if j.Frozen == nil {
+		return false
+	}
+	o := v.Nodes.Get(j.Frozen.ClusterID).Offers.Get(j.Job).Rec
+	return o != nil && o.State != record.OfferFrozen && o.State != record.OfferWaiting
 }
 
 // thawStep forgets where a job stands frozen: it is like any other of its state then.
@@ -132,11 +141,7 @@ func situationOfJob(v *view.View, j *record.Job, now time.Time) (situation, int6
 	sit := situation{job: *j, epoch: v.Epoch(), epochOf: j.Epoch, now: now}
 	f, ok := v.Federations.Lookup(j.Federation)
 	sit.disbanded = !ok || f.Rec.Phase == record.PhaseDeleting || f.Rec.Phase == record.PhaseRollingBack || f.Rec.Phase.Result()
-	if f := j.Frozen; f != nil {
-		if o := v.Nodes.Get(f.ClusterID).Offers.Get(j.Job).Rec; o != nil {
-			sit.thawed = o.State != record.OfferFrozen && o.State != record.OfferWaiting
-		}
-	}
+	sit.thawed = thawed(v, j)
 	p := j.Place
 	if p == nil || p.ClusterID == "" || j.State == record.JobQueued || j.State.Ended() {
 		return sit, 0

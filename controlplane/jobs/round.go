@@ -205,11 +205,16 @@ func (p *round) choose(v *view.View, h *head) (choice, bool) {
 func (p *round) skip(v *view.View, h *head) bool {
 	for ; !h.jobs.Empty(); h.jobs = h.jobs.Rest() {
 		id := h.jobs.First().ID()
-		if _, found := foundOf(v, id); !found && !p.rests(v.Jobs.ByID.Get(id).Rec) {
+		if j := v.Jobs.ByID.Get(id).Rec; !isFound(v, id) && !thawed(v, j) && !p.rests(j) {
 			return true
 		}
 	}
 	return false
+}
+
+func isFound(v *view.View, id string) bool {
+	_, found := foundOf(v, id)
+	return found
 }
 
 // rests says whether the pause of a job is not over.
@@ -310,8 +315,10 @@ func (p *round) assign(v *view.View, h *head, c choice) {
 		},
 		snapshot: c.snapshot, decision: c.decision,
 	}
-	if next.Frozen != nil {
+	if f := next.Frozen; f != nil {
 		next.Hops++
+		// It may start there at this moment.
+		step.watch[record.OfferKey(f.ClusterID, next.Job)] = v.Nodes.Get(f.ClusterID).Offers.Get(next.Job).Rev
 	}
 	if !m.Replica() {
 		next.Place = &record.Place{ServiceName: m.ServiceName, URL: m.URL}
