@@ -113,3 +113,36 @@ func TestUnansweredDeleteTakesTwoLists(t *testing.T) {
 		}
 	})
 }
+
+// TestALateDeleteDoesNotEndTheNextLife: a second DELETE was answered, and the first one, which was not, takes effect later.
+func TestALateDeleteDoesNotEndTheNextLife(t *testing.T) {
+	for name, restarts := range map[string]bool{"of this process": false, "of a predecessor": true} {
+		t.Run(name, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				r := newRig(t, oscarsim.Config{})
+				stop := r.start()
+				p := newReplica("grayify")
+				r.makeReady(p)
+				if err := r.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpDelete, Fault: oscarsim.FaultLate, Count: 1, Delay: 200 * time.Second}); err != nil {
+					t.Fatal(err)
+				}
+				r.want(p, record.IntentDelete)
+				if restarts {
+					r.await(p, record.PhaseDeleting, because(record.ReasonOscarUnreachable))
+					stop()
+					r.start()
+				}
+				r.await(p, record.PhaseDeleted)
+				r.forget(p)
+				r.makeReady(newReplica("grayify"))
+				r.sim.Settle()
+				if _, ok := r.sim.Service("grayify"); !ok {
+					t.Error("the service of the next life was deleted")
+				}
+				if _, ok := r.sim.Bucket("grayify"); !ok {
+					t.Error("its bucket was deleted")
+				}
+			})
+		})
+	}
+}

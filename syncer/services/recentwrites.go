@@ -34,8 +34,9 @@ type recent struct {
 	// confirmed is the life whose POST was answered so, or whose webhook was registered since, and doubted
 	// one whose POST may have had no such answer.
 	confirmed, doubted string
-	// deleteAt is when a DELETE was sent that has not been answered.
-	deleteAt time.Time
+	// deleteAt is when a DELETE was sent that has not been answered, and lateDeleteAt when one before it was, or
+	// may have been by an earlier process: that the service is gone does not say that this one had its effect.
+	deleteAt, lateDeleteAt time.Time
 	// absentIn holds the starts of the lists, since then, without the service.
 	absentIn []time.Time
 	// written is when the last write ended: older lists do not show it.
@@ -103,6 +104,9 @@ func (w *recentWrites) read(name string, desired *record.Desired, revision int64
 		if !n.deleteAt.IsZero() {
 			m.deleteUntil = n.deleteAt.Add(w.late)
 		}
+		if !n.lateDeleteAt.IsZero() {
+			m.lateDeleteUntil = n.lateDeleteAt.Add(w.late)
+		}
 	})
 	return m
 }
@@ -143,6 +147,14 @@ func (w *recentWrites) sends(n *recent, at time.Time, working time.Duration) {
 func (w *recentWrites) breaksOff(n *recent, silent bool, until time.Time) {
 	n.workingUntil = until
 	n.brokeOff = !silent && n.postAt.Sub(n.assumedAt) > w.late
+}
+
+// erases notes that a DELETE is sent, and what it may leave of the service.
+func (n *recent) erases(at time.Time, bare []byte) {
+	if !n.deleteAt.IsZero() {
+		n.lateDeleteAt = n.deleteAt
+	}
+	n.deleteAt, n.absentIn, n.bare = at, nil, bare
 }
 
 // sawPresent notes that a list or read showed our service: a POST that was not
@@ -248,7 +260,7 @@ func (w *recentWrites) forget(now time.Time, keep func(name string) bool) {
 	defer w.mu.Unlock()
 	maps.DeleteFunc(w.of, func(name string, n *recent) bool {
 		doubt := func(t time.Time) bool { return !t.IsZero() && now.Before(t.Add(w.late)) }
-		return !keep(name) && !doubt(n.postAt) && !doubt(n.assumedAt) && !doubt(n.deleteAt)
+		return !keep(name) && !doubt(n.postAt) && !doubt(n.assumedAt) && !doubt(n.deleteAt) && !doubt(n.lateDeleteAt)
 	})
 }
 
@@ -267,6 +279,9 @@ func (p *Process) AssumeForPredecessors(now *session.Session, view *store.Mirror
 		open := o == nil || o.Phase == record.PhasePending || o.Phase == record.PhasePrepared || o.Phase == record.PhaseApplying
 		if open {
 			p.writes.assume(name, now.Started)
+		}
+		if d.Tombstone() && o != nil && o.Phase != record.PhaseDeleted && o.Operation == record.OperationDelete && o.Status == 0 {
+			p.writes.change(name, func(n *recent) { n.lateDeleteAt = now.Started })
 		}
 		// After a restore the service may have been in use for long.
 		if d.Intent != record.IntentApply || registered == nil || d.Epoch != registered.Word() {

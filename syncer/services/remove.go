@@ -47,7 +47,7 @@ func (s *Services) erase(ctx context.Context, v *observation) (bool, error) {
 	}
 	s.session.FailPoints.Hit(failBeforeErase)
 	sent := s.session.Now()
-	s.process.writes.change(v.name, func(n *recent) { n.deleteAt, n.absentIn, n.bare = sent, nil, bare })
+	s.process.writes.change(v.name, func(n *recent) { n.erases(sent, bare) })
 	err = s.call(ctx, v, erase, func(ctx context.Context, timeout time.Duration) error {
 		return s.deps.OSCAR.Delete(ctx, v.name, timeout)
 	})
