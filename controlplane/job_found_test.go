@@ -1,12 +1,18 @@
 package controlplane_test
 
 import (
+	"bytes"
+	"log/slog"
+	"math"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/controlplane/recovery"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -170,4 +176,90 @@ func TestNoRecordOfAFoundJobThatHasNoID(t *testing.T) {
 			t.Errorf("%d records, %d are shown: %v", len(kvs), len(shown), err)
 		}
 	})
+}
+
+// TestAFoundAttemptThatNoJobCanHaveHadCountsForNothing: the next one would have no number.
+func TestAFoundAttemptThatNoJobCanHaveHadCountsForNothing(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		for _, p := range w.clusters {
+			p.has(1)
+		}
+		known, unknown := w.submit(), uuid.Must(uuid.NewV7()).String()
+		epoch := w.restore()
+		for _, id := range []string{known.ID, unknown} {
+			w.clusters["c"].finds("grayifyr2", id, math.MaxInt, record.JobRunning, epoch)
+			w.clusters["c"].finds("grayifyr2", id, record.MaxFoundAttempt+1, record.JobSucceeded, epoch)
+		}
+		for _, id := range []string{known.ID, unknown} {
+			w.clusters["b"].finds("grayifyr1", id, 2, record.JobRunning, epoch)
+			w.eventually(func() bool { _, err := w.Jobs.Get(t.Context(), admin, id); return err == nil })
+			if got := w.is(id, record.JobRunning); got.Attempt != 2 || got.Place.ClusterID != "b" {
+				t.Errorf("%+v", got)
+			}
+		}
+	})
+}
+
+// TestAClusterBringsNoMoreUnknownJobsThanOneMay: it can make them up. The others wait, also those that run when they are as many.
+// What other clusters find does not wait, nor what is found of known jobs.
+func TestAClusterBringsNoMoreUnknownJobsThanOneMay(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		const most = 3
+		var mu sync.Mutex
+		log := &bytes.Buffer{}
+		w := newJobWorld(t, func(cfg *controlplane.Config) {
+			cfg.KeepJobsEach = most
+			cfg.Logger = slog.New(slog.NewTextHandler(lockedWriter{&mu, log}, nil))
+		})
+		for _, p := range w.clusters {
+			p.has(1)
+		}
+		known := w.submit()
+		epoch := w.restore()
+		there := func(id string) bool { _, err := w.Jobs.Get(t.Context(), admin, id); return err == nil }
+		find := func(at string, n int, state record.JobState) (ids []string) {
+			for range n {
+				id := uuid.Must(uuid.NewV7()).String()
+				w.clusters[at].finds(map[string]string{"a": "grayifyr0", "b": "grayifyr1"}[at], id, 1, state, epoch)
+				<-time.After(time.Minute)
+				ids = append(ids, id)
+			}
+			return ids
+		}
+		ended, running := find("b", most+2, record.JobSucceeded), find("b", most+1, record.JobRunning)
+		for i, id := range slices.Concat(ended, running) {
+			if waits := i >= most && i < most+2 || i == len(ended)+most; there(id) == waits {
+				t.Errorf("%d of %d: there is a record: %v", i, len(ended)+len(running), !waits)
+			}
+		}
+		if id := find("a", 1, record.JobSucceeded)[0]; !there(id) {
+			t.Error("what another cluster has found waits, too")
+		}
+		w.clusters["b"].finds("grayifyr1", known.ID, 1, record.JobRunning, epoch)
+		w.is(known.ID, record.JobRunning)
+		for _, id := range running[:most] {
+			w.clusters["b"].says(id, 1, record.JobSucceeded)
+		}
+		for _, id := range []string{ended[most], ended[most+1], running[most]} {
+			w.eventually(func() bool { return there(id) })
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if n := strings.Count(log.String(), "more jobs that nobody knows"); n != 1 {
+			t.Errorf("it is told %d times", n)
+		}
+	})
+}
+
+// lockedWriter is a log that several write to.
+type lockedWriter struct {
+	mu *sync.Mutex
+	to *bytes.Buffer
+}
+
+func (w lockedWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(p)
 }

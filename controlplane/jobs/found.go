@@ -3,20 +3,24 @@ package jobs
 import (
 	"cmp"
 	"maps"
-	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// foundStep is the step for an attempt that was found of a job; nil when none was. A found attempt
-// counts only in a new epoch, from a cluster that has a replica of the name.
-func foundStep(v *view.View, id string, now time.Time) *step {
-	f, ok := foundOf(v, id)
-	if !ok {
-		return nil
+// foundStep is the step for an attempt that was found of a job, and whether there is one. The step is nil for one that waits
+// until there may be a record of its job: nothing else is decided about the job before. A found attempt counts only in a new
+// epoch, from a cluster that has a replica of the name.
+func foundStep(v *view.View, id string, cfg stepConfig) (out *step, found bool) {
+	f, ok, full := foundOf(v, id, cfg.ofFound)
+	if full != "" {
+		cfg.full(full)
 	}
+	if !ok {
+		return nil, full != ""
+	}
+	now := cfg.now
 	j := v.Jobs.ByID.Get(id)
 	sit := situation{job: record.Job{Job: id}, epoch: v.Epoch(), now: now}
 	var report int64
@@ -25,7 +29,7 @@ func foundStep(v *view.View, id string, now time.Time) *step {
 	}
 	d := decideFound(sit, f)
 	key := record.JobReportKey(f.cluster, id, f.attempt)
-	out := &step{name: "found", rev: j.Rev, next: d.next, watch: map[string]int64{key: f.rev}}
+	out = &step{name: "found", rev: j.Rev, next: d.next, watch: map[string]int64{key: f.rev}}
 	if j.Rec != nil {
 		out.was = *j.Rec
 	}
@@ -39,18 +43,39 @@ func foundStep(v *view.View, id string, now time.Time) *step {
 		if d.next.State.Ended() && d.next.State != record.JobParked {
 			out.remove = append(out.remove, record.EventKey(id))
 		}
-		return out
+		return out, true
 	}
 	assignment := assignmentOf(&d.next)
 	assignment.Cancel = d.next.Cancel != ""
 	out.put = append(out.put, gate.Staged{Key: record.AssignmentKey(f.cluster, id, f.attempt), Rec: assignment})
-	return out
+	return out, true
 }
 
-// foundOf returns the highest attempt that was found of a job.
-func foundOf(v *view.View, id string) (out foundAttempt, ok bool) {
+// mayRecord says whether there may be one more record of an unknown job that a cluster has found in a state, of which most
+// may have ended. A cluster can make up as many as it may have keys, and the records outlive its reports. For those that run
+// there is place when the others have taken theirs.
+func mayRecord(v *view.View, cluster string, state record.JobState, most int) bool {
+	if !state.Ended() {
+		most *= 2
+	}
+	return v.Jobs.OfFound.Get(cluster) < most
+}
+
+// waitingFound lists the unknown jobs that were found and may have a record.
+func waitingFound(v *view.View, most int) (ids []string) {
+	for id := range v.Jobs.Found.Keys() {
+		if _, ok, _ := foundOf(v, id, most); ok && !v.Jobs.ByID.Has(id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// foundOf returns the highest attempt that was found of a job; of a job without a record, of the clusters for which there may
+// be one more, see mayRecord. full is a cluster for which there may not.
+func foundOf(v *view.View, id string, most int) (out foundAttempt, ok bool, full string) {
 	if v.Epoch() == "" {
-		return out, false
+		return out, false, ""
 	}
 	for at := range v.Jobs.Found.Of(id) {
 		n := v.Nodes.Get(at.Cluster)
@@ -60,6 +85,10 @@ func foundOf(v *view.View, id string) (out foundAttempt, ok bool) {
 		}
 		if _, asked := n.Assignments.Lookup(view.AttemptID{Job: id, Attempt: at.Attempt}); asked {
 			continue // it was adopted
+		}
+		if !v.Jobs.ByID.Has(id) && !mayRecord(v, at.Cluster, r.Rec.State, most) {
+			full = at.Cluster
+			continue
 		}
 		if ok && cmp.Or(cmp.Compare(out.attempt, at.Attempt), cmp.Compare(at.Cluster, out.cluster)) >= 0 {
 			continue
@@ -75,5 +104,17 @@ func foundOf(v *view.View, id string) (out foundAttempt, ok bool) {
 		}
 		out, ok = next, true
 	}
-	return out, ok
+	return out, ok, full
+}
+
+// foundTooMany says once that jobs which a cluster has found wait for a record.
+func (c *Controller) foundTooMany(cluster string) {
+	c.reconciler.mu.Lock()
+	told := c.reconciler.full[cluster]
+	c.reconciler.full[cluster] = true
+	c.reconciler.mu.Unlock()
+	if !told {
+		c.cfg.Logger.Warn("a cluster has found more jobs that nobody knows than one may; the others get a record when older ones are forgotten",
+			"cluster", cluster, "most", c.cfg.KeepAtMost.OfFederation)
+	}
 }

@@ -20,6 +20,10 @@ type stepConfig struct {
 	pause, freezeTimeout time.Duration
 	// tooMany says that a job that is offered would be one too many.
 	tooMany func(*view.View, *offerSituation) bool
+	// ofFound is of how many unknown jobs that have ended one cluster may be the source, and full is told of a cluster that
+	// is of no more.
+	ofFound int
+	full    func(cluster string)
 }
 
 // stepConfig has the offered Jobs that are taken already.
@@ -27,12 +31,13 @@ func (c *Controller) stepConfig(taken taking) stepConfig {
 	return stepConfig{
 		now: c.cfg.Now(), seen: &c.seen, lost: c.clusterLost, pause: c.cfg.Pause, freezeTimeout: c.cfg.FreezeTimeout,
 		tooMany: func(v *view.View, sit *offerSituation) bool { return c.tooMany(v, sit, taken) },
+		ofFound: c.cfg.KeepAtMost.OfFederation, full: c.foundTooMany,
 	}
 }
 
 // nextStep decides on one job; nil for no step.
 func nextStep(v *view.View, id string, cfg stepConfig) *step {
-	if p := foundStep(v, id, cfg.now); p != nil {
+	if p, found := foundStep(v, id, cfg); found {
 		return p
 	}
 	j, ok := v.Jobs.ByID.Lookup(id)

@@ -34,10 +34,12 @@ type reconciler struct {
 	// away is since when this instance has seen no session of a cluster.
 	away map[string]time.Time
 	tick time.Time
+	// full are the clusters of whose found jobs some wait for a record.
+	full map[string]bool
 }
 
 func newReconciler() *reconciler {
-	return &reconciler{wake: signal.New(), dirty: map[string]bool{}, away: map[string]time.Time{}}
+	return &reconciler{wake: signal.New(), dirty: map[string]bool{}, away: map[string]time.Time{}, full: map[string]bool{}}
 }
 
 // look queues jobs.

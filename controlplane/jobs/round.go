@@ -213,7 +213,7 @@ func (p *round) skip(v *view.View, h *head) bool {
 }
 
 func isFound(v *view.View, id string) bool {
-	_, found := foundOf(v, id)
+	_, found, _ := foundOf(v, id, 0)
 	return found
 }
 

@@ -42,6 +42,9 @@ func (c *Controller) Sweep(ctx context.Context) error {
 			return err
 		}
 	}
+	var waiting []string
+	c.state.Read(func(v *view.View) { waiting = waitingFound(v, c.cfg.KeepAtMost.OfFederation) })
+	c.reconciler.look(waiting...)
 	return c.mendReserved(ctx)
 }
 

@@ -37,8 +37,10 @@ type jobIndex struct {
 	// frozen at the cluster that offered them.
 	Offered Index[string, string]
 	Frozen  Table[string, bool]
-	// Found lists, for a job, its attempts that clusters found after a restore.
-	Found Index[string, foundAt]
+	// Found lists, for a job, its attempts that clusters found after a restore, and OfFound counts, for a cluster, the
+	// jobs of which there is a record since it found them.
+	Found   Index[string, foundAt]
+	OfFound Table[string, int]
 	// Tally counts all jobs, OwnerTally those of an owner's federations, and FederationTally those
 	// of a federation.
 	Tally                       Tally
@@ -58,7 +60,7 @@ func newJobIndex() jobIndex {
 		InFlight: tableOf(map[string]int{}), Users: tableOf(map[string]int{}), Senders: tableOf(map[string]Table[string, int]{}), States: tableOf(map[record.JobState]int{}),
 		Subjects: tableOf(map[string]Table[string, int]{}), Services: tableOf(map[string]Table[string, int]{}), Clusters: tableOf(map[string]Table[string, int]{}),
 		Reserved: tableOf(map[string]Versioned[record.Reserved]{}), Found: newIndex[string, foundAt](),
-		Offered: newIndex[string, string](), Frozen: tableOf(map[string]bool{}),
+		OfFound: tableOf(map[string]int{}), Offered: newIndex[string, string](), Frozen: tableOf(map[string]bool{}),
 		Tally: newTally(), OwnerTally: tableOf(map[string]Tally{}), FederationTally: tableOf(map[string]Tally{}),
 	}
 }
@@ -89,8 +91,8 @@ func (v *View) applyJob(ref record.Ref, kv store.KV, exists bool) {
 		defer func() { v.news.move(j, was, v.tally(j)) }()
 		set(v, v.node(ref.Cluster).Reports.m, id, kv, exists)
 		r := v.node(ref.Cluster).Reports.m[id].Rec
-		// A record is made for what is found, and is to name the job that its key does.
-		x.Found.mark(ref.Name, foundAt{ref.Cluster, id.Attempt}, r != nil && r.Found && record.IsUID(ref.Name))
+		// A record is made for what is found, and is to name the job that its key does. Its attempt is the job's last one.
+		x.Found.mark(ref.Name, foundAt{ref.Cluster, id.Attempt}, r != nil && r.Found && record.IsUID(ref.Name) && id.Attempt <= record.MaxFoundAttempt)
 		v.news.Jobs[ref.Name] = true
 	default:
 	}
@@ -180,6 +182,9 @@ func (x *jobIndex) count(j *record.Job, by int) {
 	countFor(x.Clusters, j.Cluster, j.Federation, by)
 	if j.Place != nil && j.Place.ClusterID != j.Cluster {
 		countFor(x.Clusters, j.Place.ClusterID, j.Federation, by)
+	}
+	if j.OfFound() {
+		addTo(x.OfFound.m, j.Cluster, by)
 	}
 	if !j.State.Ended() {
 		addTo(x.InFlight.m, j.Federation, by)

@@ -156,6 +156,10 @@ type Job struct {
 	Epoch string `json:"epoch,omitempty"`
 }
 
+// OfFound says whether the record was made for a Job that a cluster found after a restore: the event of the job was lost, and
+// the request that it came with.
+func (j *Job) OfFound() bool { return j.RequestID == j.Job && !j.Offered }
+
 // RefusedAt lists the places that have refused the job since it was accepted or replayed, the last
 // one first.
 func (j *Job) RefusedAt() []string {

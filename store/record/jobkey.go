@@ -107,6 +107,10 @@ func cutLast(s, sep string) (before, after string, ok bool) {
 	return s[:i], s[i+len(sep):], true
 }
 
+// MaxFoundAttempt is the highest number of an attempt that a cluster can have found. No job has had so many. A higher one could
+// not be raised for long: with 10 digits the names of Jobs are too long, and numbers end.
+const MaxFoundAttempt = 100_000_000
+
 // attemptNumber reads a number as strconv.Itoa writes it.
 func attemptNumber(s string) (int, bool) {
 	n, err := strconv.Atoi(s)
