@@ -32,6 +32,10 @@ type ResolveRequest struct {
 // otherwise exhaust the numbers.
 const maxJump = 1_000_000
 
+// maxGeneration bounds the generation with which a federation that the store has lost comes back, so that further ones can
+// follow, and clients can tell them apart.
+const maxGeneration = 1 << 52
+
 // Resolve resolves one difference as a person decides, and returns it as it was before.
 func (c *Controller) Resolve(ctx context.Context, caller identity.Caller, req ResolveRequest) (*v1.Difference, error) {
 	req.RequestID = request.ID(req.RequestID)
@@ -128,7 +132,8 @@ func membersBy(req federations.ReplicasRequest) federations.Edit {
 }
 
 // rewrite is one change over the whole federation, above every generation that is
-// reported of it.
+// reported of it and that its history can have had: a report of another one holds up no
+// decision about the others.
 func (c *Controller) rewrite(ctx context.Context, caller identity.Caller, req ResolveRequest, d *difference, r *federations.Resolution, fn federations.Edit) error {
 	var at *record.Member
 	generation, highest := int64(0), d.ClusterGeneration
@@ -139,7 +144,7 @@ func (c *Controller) rewrite(ctx context.Context, caller identity.Caller, req Re
 		}
 		at, generation = f.Rec.Coordinator(), f.Rec.Generation
 		for _, replica := range v.Situation(f.Rec).Replicas {
-			if h := replica.Held(); h != nil {
+			if h := replica.Held(); h != nil && h.Generation <= generation+maxJump {
 				highest = max(highest, h.Generation)
 			}
 		}
