@@ -154,44 +154,50 @@ type lostMember struct {
 	orphan  record.Orphan
 }
 
-// lostFederation lists, the coordinator first, the orphans of a federation that the store does not
-// have; nil when there is no coordinator, or when the federation is known to have ended. Only
-// orphans with our token count.
-func lostFederation(v *view.View, uid string, token func(string) string) []lostMember {
-	if _, there := v.Federations.Lookup(uid); uid == "" || there {
-		return nil
-	}
+// lostFederations lists, the coordinator first, the orphans of each federation that the store does not have: of one that has a
+// coordinator, and is not known to have ended. Only orphans with our token count, and with a generation that another one can
+// follow. A life counts once, whatever its cluster reports.
+func lostFederations(v *view.View, token func(string) string) map[string][]lostMember {
+	ended := map[string]bool{}
 	for _, d := range v.Deleted.All() {
-		if d.Rec.Federation == uid {
-			return nil
-		}
+		ended[d.Rec.Federation] = true
 	}
-	var out []lostMember
-	origin := false
+	origins, members := map[string][]lostMember{}, map[string][]lostMember{}
+	seen, copied := map[string]bool{}, map[string]bool{}
 	for _, cluster := range slices.Sorted(v.Nodes.Keys()) {
 		n := v.Nodes.Get(cluster)
 		if _, registered := v.Clusters.Lookup(cluster); !registered || n.Self.Rec == nil {
 			continue
 		}
 		for _, o := range n.Self.Rec.Orphans {
-			if o.Federation != uid || n.Desired.Get(o.ServiceName).Rec != nil || o.Mark != record.Mark(token(o.UID)) || v.Elsewhere(cluster, o) != "" {
+			if _, there := v.Federations.Lookup(o.Federation); there || o.Federation == "" || ended[o.Federation] || o.Generation < 0 || o.Generation > maxGeneration ||
+				n.Desired.Get(o.ServiceName).Rec != nil || !marked(o, token) || v.Elsewhere(cluster, o) != "" {
 				continue
 			}
-			if o.Settings == "" {
-				out = append(out, lostMember{cluster, o})
-				continue
+			at := cluster + "/" + o.ServiceName
+			again := seen[o.UID] || seen[at]
+			seen[o.UID], seen[at] = true, true
+			switch one := (lostMember{cluster, o}); {
+			case o.Settings != "":
+				origins[o.Federation] = append(origins[o.Federation], one)
+				copied[o.Federation] = copied[o.Federation] || again || len(origins[o.Federation]) > 1
+			case !again:
+				members[o.Federation] = append(members[o.Federation], one)
 			}
-			if origin {
-				return nil // two coordinators: one is a copy
-			}
-			origin = true
-			out = slices.Insert(out, 0, lostMember{cluster, o})
 		}
 	}
-	if !origin {
-		return nil
+	out := map[string][]lostMember{}
+	for uid, origin := range origins {
+		if !copied[uid] { // of two coordinators one is a copy
+			out[uid] = slices.Concat(origin, members[uid])
+		}
 	}
 	return out
+}
+
+// marked says whether an orphan carries the token of its life.
+func marked(o record.Orphan, token func(string) string) bool {
+	return o.Mark == record.Mark(token(o.UID))
 }
 
 // restoreFederation makes a federation of its orphans: with the same uids and the definition of its
@@ -199,7 +205,7 @@ func lostFederation(v *view.View, uid string, token func(string) string) []lostM
 func (c *Controller) restoreFederation(ctx context.Context, req ResolveRequest, d *difference, s *oscar.Service) error {
 	var left []lostMember
 	var epoch string
-	c.state.Read(func(v *view.View) { left, epoch = lostFederation(v, d.claims, c.tokens.ServiceToken), v.Epoch() })
+	c.state.Read(func(v *view.View) { left, epoch = lostFederations(v, c.tokens.ServiceToken)[d.claims], v.Epoch() })
 	if len(left) == 0 || left[0].orphan.UID != d.UID {
 		return &fault.Error{Code: fault.CodeFailedPrecondition, Message: "its federation is there again, or nothing is left of its coordinator"}
 	}

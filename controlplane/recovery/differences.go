@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/google/uuid"
 
@@ -86,6 +87,7 @@ func differences(v *view.View, token func(uid string) string) []difference {
 			}
 		}
 	}
+	lost := sync.OnceValue(func() map[string][]lostMember { return lostFederations(v, token) })
 	for cluster, n := range v.Nodes.All() {
 		if n.Self.Rec == nil {
 			continue
@@ -94,13 +96,13 @@ func differences(v *view.View, token func(uid string) string) []difference {
 			if _, known := v.Deleted.Lookup(o.UID); known || n.Desired.Get(o.ServiceName).Rec != nil {
 				continue // its deletion is ordered, or it is none any more
 			}
-			d := orphan(v, cluster, o)
+			d := orphan(v, cluster, o, token)
 			if i := slices.IndexFunc(n.Self.Rec.Unlisted, func(u record.Unlisted) bool { return u.ServiceName == o.ServiceName }); i >= 0 {
 				d.Message += "; " + n.Self.Rec.Unlisted[i].Message
 			}
 			if o.Settings == "" {
 				// Only the coordinator has the definition of its federation.
-			} else if left := lostFederation(v, d.claims, token); len(left) > 0 && left[0].orphan.UID == o.UID {
+			} else if left := lost()[d.claims]; len(left) > 0 && left[0].orphan.UID == o.UID {
 				d.KeepCluster = fmt.Sprintf("its federation is in the store again, with the %d replicas that are left of it, all with what the coordinator has; secrets stay as they are on the clusters, and nothing is written until a change gives them again", len(left))
 			}
 			d.Resolving = asked(v, &d)
@@ -154,7 +156,7 @@ func differenceOf(f *record.Federation, r view.ReplicaState, h record.Held) diff
 	return d
 }
 
-func orphan(v *view.View, cluster string, o record.Orphan) difference {
+func orphan(v *view.View, cluster string, o record.Orphan, token func(string) string) difference {
 	d := difference{
 		Difference: v1.Difference{
 			Kind: v1.DifferenceOrphan, ClusterID: cluster, ServiceName: o.ServiceName, UID: o.UID, ClusterGeneration: o.Generation, ClusterEpoch: o.Epoch,
@@ -175,7 +177,7 @@ func orphan(v *view.View, cluster string, o record.Orphan) difference {
 		return d
 	}
 	d.Federation, d.GroupID, d.Owner = f.Rec.UID, f.Rec.GroupID, f.Rec.Owner
-	if f.Rec.Phase == record.PhaseReady && f.Rec.Change == nil && view.MemberOf(f.Rec.Members, o.UID) < 0 {
+	if f.Rec.Phase == record.PhaseReady && f.Rec.Change == nil && view.MemberOf(f.Rec.Members, o.UID) < 0 && marked(o, token) {
 		d.KeepCluster = fmt.Sprintf("it is a member of federation %q again", f.Rec.GroupID)
 	}
 	return d
