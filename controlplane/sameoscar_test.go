@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 
@@ -104,6 +105,50 @@ func TestOneOSCARUnderTwoIdsStopsTheSecond(t *testing.T) {
 		w.sameAs("c", "")
 		if _, err := w.create(); err != nil {
 			t.Error("with an OSCAR of its own:", err)
+		}
+	})
+}
+
+// TestAClusterThatSaysAnotherOSCARAgainAndAgainIsWrittenAboutSeldom: each time it was in the audit, and each creation was drafted
+// anew. That it is another one's is told at once, and that it is not when it has been so for a while.
+func TestAClusterThatSaysAnotherOSCARAgainAndAgainIsWrittenAboutSeldom(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.tellsOscar("a", "one")
+		w.tellsOscar("b", "two")
+		told := func() (n int) {
+			for _, key := range w.keys(record.AuditPrefix) {
+				kv, err := w.store.Get(t.Context(), key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if e, err := store.Decode[record.Audit](kv); err != nil {
+					t.Fatal(err)
+				} else if strings.Contains(e.Detail, "its OSCAR is") {
+					n++
+				}
+			}
+			return n
+		}
+		began := time.Now()
+		for range 100 {
+			for _, id := range []string{"one", "its own", "two"} {
+				w.tellsOscar("c", id)
+				<-time.After(100 * time.Millisecond)
+			}
+		}
+		if time.Since(began) > time.Minute || told() != 1 {
+			t.Errorf("within %s it is written %d times", time.Since(began), told())
+		}
+		w.tellsOscar("c", "two")
+		w.sameAs("c", "b")
+		w.tellsOscar("c", "its own")
+		w.sameAs("c", "")
+		w.tellsOscar("c", "one")
+		<-time.After(time.Second)
+		w.sameAs("c", "a")
+		if told() != 4 {
+			t.Errorf("it is written %d times", told())
 		}
 	})
 }

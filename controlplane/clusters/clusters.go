@@ -13,6 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/listing"
 	"github.com/oscarfed/oscarfed/controlplane/relay"
 	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/internal/worker"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/access"
@@ -61,7 +62,9 @@ type Controller struct {
 	// or were, and excessive those that write too much.
 	ended, departed, excessive *worker.Worker[string]
 	meter                      *access.Meter
-	revoked                    *prometheus.CounterVec
+	// oscars tracks since when clusters have another OSCAR than they were told.
+	oscars  clock.FirstSeen
+	revoked *prometheus.CounterVec
 }
 
 // New makes a Controller. It starts nothing.

@@ -3,6 +3,7 @@ package clusters
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/request"
@@ -11,28 +12,42 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
+// oscarStays is how long a cluster has to have an OSCAR of its own before it is told so, or one that is another cluster's than it was
+// told. A hostile cluster that says one and the other in turn would fill the audit, and each time have all that is being created
+// drafted anew. That its OSCAR is another one's a cluster is told at once.
+const oscarStays = 5 * time.Minute
+
 // MarkSameOscar tells each cluster that has to do with this one whether its OSCAR is another
-// one's, too.
-func (c *Controller) MarkSameOscar(ctx context.Context, cluster string) error {
-	wrong := map[string]string{}
+// one's, too. It returns when to look again, if that is not certain yet.
+func (c *Controller) MarkSameOscar(ctx context.Context, cluster string) (again time.Duration, err error) {
+	wrong, now := map[string]string{}, c.cfg.Now()
 	c.state.Read(func(v *view.View) {
 		for other := range v.WithOscarOf(cluster) {
 			_, registered := v.Clusters.Lookup(other)
 			told := v.Nodes.Get(other).DesiredSelf.Rec
 			if !registered || told == nil {
+				c.oscars.Forget(other)
 				continue
 			}
-			if is := v.SameOscarAs(other); is != told.SameOscarAs {
-				wrong[other] = is
+			is := v.SameOscarAs(other)
+			if is == told.SameOscarAs {
+				c.oscars.Forget(other)
+				continue
 			}
+			_, there := v.Clusters.Lookup(told.SameOscarAs)
+			if left := oscarStays - now.Sub(c.oscars.Since(other, is, now)); there && left > 0 {
+				again = max(again, left)
+				continue
+			}
+			wrong[other] = is
 		}
 	})
 	for other, is := range wrong {
 		if err := c.writeSameOscar(ctx, other, is); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return again, nil
 }
 
 func (c *Controller) writeSameOscar(ctx context.Context, cluster, first string) error {

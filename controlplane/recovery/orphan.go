@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"context"
+	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/view"
@@ -26,15 +27,15 @@ type orphanStep struct {
 // syncer holds and reports them. One with a record deleted/<uid> (its create took effect after
 // its rollback was acknowledged) gets a tombstone again. A person decides about any other:
 // absence is never an order.
-func (c *Controller) orphansOf(ctx context.Context, cluster string) error {
+func (c *Controller) orphansOf(ctx context.Context, cluster string) (again time.Duration, err error) {
 	if c.gate.Unverified() {
-		return gate.ErrStale
+		return 0, gate.ErrStale
 	}
-	if err := c.clusters.MarkSameOscar(ctx, cluster); err != nil {
-		return err
+	if again, err = c.clusters.MarkSameOscar(ctx, cluster); err != nil {
+		return 0, err
 	}
 	if err := c.adopt(ctx, cluster); err != nil {
-		return err
+		return 0, err
 	}
 	var steps []orphanStep
 	var epoch string
@@ -49,10 +50,10 @@ func (c *Controller) orphansOf(ctx context.Context, cluster string) error {
 			s.deleted.Rec.DeletedAt = record.At(c.cfg.Now())
 		}
 		if err := c.writeOrphan(ctx, s); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return again, nil
 }
 
 func orphanSteps(v *view.View, cluster string) []orphanStep {

@@ -71,7 +71,7 @@ func New(cfg Config) (*Controller, error) {
 		}),
 	}
 	c.orphans = worker.New(worker.Config[string]{
-		Handle:     func(ctx context.Context, cluster string) (time.Duration, error) { return 0, c.orphansOf(ctx, cluster) },
+		Handle:     c.orphansOf,
 		MaxBackoff: time.Minute, Stale: []error{gate.ErrStale},
 		OnError: func(cluster string, err error) {
 			cfg.Logger.Warn("orphans were not dealt with; it is tried again", "cluster", cluster, "error", err)
