@@ -201,6 +201,52 @@ func TestAFoundAttemptThatNoJobCanHaveHadCountsForNothing(t *testing.T) {
 	})
 }
 
+// TestWhatIsFoundOfAFailedJobLeavesItsEvent: the Job stands at its OSCAR for days, and after a restore it is found there. A job whose
+// event is lost is not replayed.
+func TestWhatIsFoundOfAFailedJobLeavesItsEvent(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		failed := w.submit()
+		p, assigned := w.at(failed.ID)
+		for _, state := range []record.JobState{record.JobClaimed, record.JobSubmitting, record.JobSubmitted, record.JobFailed} {
+			p.says(failed.ID, 1, state)
+		}
+		w.is(failed.ID, record.JobFailed)
+		for _, p := range w.clusters {
+			p.has(1)
+		}
+		queued, cancelled := w.submit(), w.submit()
+		service, unknown, running := assigned.Place.ServiceName, uuid.Must(uuid.NewV7()).String(), uuid.Must(uuid.NewV7()).String()
+		epoch := w.restore()
+		if _, err := w.Jobs.Cancel(t.Context(), admin, jobs.Order{Job: cancelled.ID}); err != nil {
+			t.Fatal(err)
+		}
+		w.is(cancelled.ID, record.JobCancelled)
+		for _, id := range []string{failed.ID, queued.ID, unknown} {
+			p.finds(service, id, 1, record.JobFailed, epoch)
+		}
+		for _, id := range []string{running, cancelled.ID} {
+			p.finds(service, id, 1, record.JobRunning, epoch)
+			w.eventually(func() bool { _, err := w.Jobs.Get(t.Context(), admin, id); return err == nil })
+			w.is(id, record.JobRunning)
+			p.says(id, 1, record.JobFailed)
+		}
+		w.eventually(func() bool { return len(w.keys(record.JobReportsPrefix(p.cluster))) == 0 })
+		for name, c := range map[string]struct {
+			id   string
+			kept bool
+		}{"failed": {failed.ID, true}, "queued": {queued.ID, true}, "unknown": {unknown, false}, "unknown, and ran": {running, false}, "cancelled, and ran": {cancelled.ID, false}} {
+			w.is(c.id, record.JobFailed)
+			if _, err := w.store.Get(t.Context(), record.EventKey(c.id)); (err == nil) != c.kept {
+				t.Errorf("%s: its event: %v", name, err)
+			}
+			if _, err := w.Jobs.Replay(t.Context(), admin, jobs.Order{Job: c.id}); (err == nil) != c.kept {
+				t.Errorf("%s: it is replayed: %v", name, err)
+			}
+		}
+	})
+}
+
 // TestAClusterBringsNoMoreUnknownJobsThanOneMay: it can make them up. The others wait, also those that run when they are as many.
 // What other clusters find does not wait, nor what is found of known jobs.
 func TestAClusterBringsNoMoreUnknownJobsThanOneMay(t *testing.T) {

@@ -292,7 +292,8 @@ func (s situation) reportedEnd() decision {
 	r := s.report
 	d := s.end(r.State, r.Reason, view.Shorten(r.Message, maxMessage))
 	d.next.Pod = podOf(r)
-	if r.State == record.JobFailed && s.job.Size <= maxKeptEvent && !s.disbanded {
+	// The event of one that was found may be lost: there was none, or the job had been cancelled.
+	if r.State == record.JobFailed && s.job.Size <= maxKeptEvent && !s.disbanded && !s.job.OfFound() && s.job.Cancel == "" {
 		d.next.Kept, d.dropEvent = true, false
 	}
 	if r.StartedAt != nil {

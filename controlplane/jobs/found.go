@@ -40,7 +40,7 @@ func foundStep(v *view.View, id string, cfg stepConfig) (out *step, found bool) 
 	}
 	if !d.adopt {
 		out.remove = append(out.remove, key)
-		if d.next.State.Ended() && d.next.State != record.JobParked {
+		if d.next.State.Ended() && d.next.State != record.JobParked && !d.next.Kept {
 			out.remove = append(out.remove, record.EventKey(id))
 		}
 		return out, true
