@@ -247,6 +247,26 @@ func TestWhatIsFoundOfAFailedJobLeavesItsEvent(t *testing.T) {
 	})
 }
 
+// TestNoJobIsFoundInAStateThatOnlyTheStoreGives: one that is parked is replayed, and of an unknown one there is no event.
+func TestNoJobIsFoundInAStateThatOnlyTheStoreGives(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		epoch := w.restore()
+		states := []record.JobState{record.JobParked, record.JobReturned, record.JobSucceeded}
+		var ids []string
+		for _, state := range states {
+			ids = append(ids, uuid.Must(uuid.NewV7()).String())
+			w.clusters["b"].finds("grayifyr1", ids[len(ids)-1], 1, state, epoch)
+		}
+		<-time.After(time.Minute)
+		for i, id := range ids {
+			if _, err := w.Jobs.Get(t.Context(), admin, id); (err == nil) != (states[i] == record.JobSucceeded) {
+				t.Errorf("%s: %v", states[i], err)
+			}
+		}
+	})
+}
+
 // TestAClusterBringsNoMoreUnknownJobsThanOneMay: it can make them up. The others wait, also those that run when they are as many.
 // What other clusters find does not wait, nor what is found of known jobs.
 func TestAClusterBringsNoMoreUnknownJobsThanOneMay(t *testing.T) {

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -33,6 +34,10 @@ type foundDecision struct {
 	drop bool
 }
 
+// foundBeside is the note about an attempt that was found of a job which had gone on. There is one for each cluster: it may find
+// any number, and a job keeps few attempts.
+const foundBeside = "it was found after the store was restored, which had gone on without it"
+
 // decideFound is pure: what a cluster has found is what the history that was lost had
 // made of a job.
 //
@@ -60,10 +65,10 @@ func decideFound(s situation, f foundAttempt) foundDecision {
 	case s.cancelledSince(f):
 	case next.State.Ended() && next.State != record.JobParked, next.Epoch == s.epoch, f.attempt < next.Attempt,
 		f.attempt == next.Attempt && next.State != record.JobQueued:
-		if !next.State.Ended() {
+		if !next.State.Ended() && !slices.ContainsFunc(next.Past, func(a record.Attempt) bool { return a.ClusterID == f.cluster && a.Message == foundBeside }) {
 			next.Past = withAttempt(next.Past, record.Attempt{
 				Attempt: f.attempt, ClusterID: f.cluster, Place: place.Where(), State: f.report.State, Reason: record.JobStoreRestored,
-				Message: "it was found after the store was restored, which had gone on without it", EndedAt: at,
+				Message: foundBeside, EndedAt: at,
 			})
 		}
 		return foundDecision{next: next}

@@ -266,6 +266,20 @@ func TestDecideFound(t *testing.T) {
 	}
 }
 
+// TestAClusterThatFindsAJobAgainAndAgainIsNotedOnce: its notes would take the place of the attempts that the job has had.
+func TestAClusterThatFindsAJobAgainAndAgainIsNotedOnce(t *testing.T) {
+	s := standingJob(func(s *situation) { s.epoch, s.job.Epoch = "2", "2" })
+	s.job.Past, s.job.Tries = []record.Attempt{{Attempt: 1, Place: "c/sc", State: record.JobRefused}}, 1
+	for attempt := range 3 * keepAttempts {
+		for _, cluster := range []string{"a", "b"} {
+			s.job = decideFound(s, foundAttempt{cluster: cluster, attempt: attempt, report: record.JobReport{State: record.JobRunning, Service: "s"}}).next
+		}
+	}
+	if len(s.job.Past) != 3 || !slices.Equal(s.job.RefusedAt(), []string{"c/sc"}) {
+		t.Errorf("%+v", s.job.Past)
+	}
+}
+
 func TestDecideOffer(t *testing.T) {
 	at := record.At(jobClock)
 	frozen := func(state record.JobState) *record.Job {

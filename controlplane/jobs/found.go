@@ -51,6 +51,11 @@ func foundStep(v *view.View, id string, cfg stepConfig) (out *step, found bool) 
 	return out, true
 }
 
+// standsAs says whether an OSCAR can have a Job in a state, as a report names it. Two ends are none of OSCAR's.
+func standsAs(state record.JobState) bool {
+	return state.Posted() && state != record.JobParked && state != record.JobReturned
+}
+
 // mayRecord says whether there may be one more record of an unknown job that a cluster has found in a state, of which most
 // may have ended. A cluster can make up as many as it may have keys, and the records outlive its reports. For those that run
 // there is place when the others have taken theirs.
@@ -80,7 +85,7 @@ func foundOf(v *view.View, id string, most int) (out foundAttempt, ok bool, full
 	for at := range v.Jobs.Found.Of(id) {
 		n := v.Nodes.Get(at.Cluster)
 		r := n.Reports.Get(view.AttemptID{Job: id, Attempt: at.Attempt})
-		if r.Rec == nil || r.Rec.Epoch != v.Epoch() || !r.Rec.State.Posted() {
+		if r.Rec == nil || r.Rec.Epoch != v.Epoch() || !standsAs(r.Rec.State) {
 			continue
 		}
 		if _, asked := n.Assignments.Lookup(view.AttemptID{Job: id, Attempt: at.Attempt}); asked {
