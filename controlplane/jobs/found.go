@@ -112,6 +112,12 @@ func foundOf(v *view.View, id string, most int) (out foundAttempt, ok bool, full
 	return out, ok, full
 }
 
+// isFound says whether an attempt was found of a job that has a record.
+func isFound(v *view.View, id string) bool {
+	_, found, _ := foundOf(v, id, 0)
+	return found
+}
+
 // foundTooMany says once that jobs which a cluster has found wait for a record.
 func (c *Controller) foundTooMany(cluster string) {
 	c.reconciler.mu.Lock()

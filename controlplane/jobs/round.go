@@ -212,11 +212,6 @@ func (p *round) skip(v *view.View, h *head) bool {
 	return false
 }
 
-func isFound(v *view.View, id string) bool {
-	_, found, _ := foundOf(v, id, 0)
-	return found
-}
-
 // rests says whether the pause of a job is not over.
 func (p *round) rests(j *record.Job) bool {
 	if j.NotBefore == nil {
