@@ -116,18 +116,29 @@ func TestUnansweredDeleteTakesTwoLists(t *testing.T) {
 
 // TestALateDeleteDoesNotEndTheNextLife: a second DELETE was answered, and the first one, which was not, takes effect later.
 func TestALateDeleteDoesNotEndTheNextLife(t *testing.T) {
-	for name, restarts := range map[string]bool{"of this process": false, "of a predecessor": true} {
+	late := func(r *rig, op oscarsim.Op) {
+		if err := r.sim.SetFault(oscarsim.Fault{Op: op, Fault: oscarsim.FaultLate, Count: 1, Delay: 200 * time.Second}); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		op       oscarsim.Op
+		data     string
+		restarts bool
+	}{
+		"of this process":  {op: oscarsim.OpDelete},
+		"of a predecessor": {op: oscarsim.OpDelete, restarts: true},
+		"of a bucket":      {op: oscarsim.OpBucketDelete, data: record.DataDelete},
+	} {
 		t.Run(name, func(t *testing.T) {
 			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{})
 				stop := r.start()
 				p := newReplica("grayify")
 				r.makeReady(p)
-				if err := r.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpDelete, Fault: oscarsim.FaultLate, Count: 1, Delay: 200 * time.Second}); err != nil {
-					t.Fatal(err)
-				}
-				r.want(p, record.IntentDelete)
-				if restarts {
+				late(r, c.op)
+				r.want(p, record.IntentDelete, func(d *record.Desired) { d.Data = c.data })
+				if c.restarts {
 					r.await(p, record.PhaseDeleting, because(record.ReasonOscarUnreachable))
 					stop()
 					r.start()

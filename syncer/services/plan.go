@@ -114,7 +114,7 @@ func planMissing(s situation) decision {
 		vanished.message += "; it is not made again, since federation.drift is report"
 		return vanished
 	}
-	if wait := s.unanswered(); wait > 0 {
+	if wait := max(s.unanswered(), s.lateDelete()); wait > 0 {
 		return decision{act: look, after: min(wait, pollWrite)}
 	}
 	phase, prefix := record.PhaseFailed, ""

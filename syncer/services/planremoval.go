@@ -60,6 +60,9 @@ func planGone(s situation, message string) decision {
 	if d, left := planSecret(s); left {
 		return d
 	}
+	if wait := s.lateDelete(); wait > 0 {
+		return decision{act: look, after: min(wait, pollWrite)}
+	}
 	if s.local.secretAlone {
 		message = secretLeft
 	}

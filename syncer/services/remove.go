@@ -86,11 +86,19 @@ func (s *Services) dropBuckets(ctx context.Context, v *observation) (bool, error
 		})
 		s.session.FailPoints.Hit(failAfterDrop)
 		if err != nil && !manager.NotFound(err) {
-			return false, s.noteFailure(v, dropBuckets, record.ReasonDeleteFailed, err)
+			return false, s.notDropped(v, dropBuckets, err)
 		}
 	}
 	s.process.writes.change(v.name, func(n *recent) { n.bucketsDropped = true })
 	return true, nil
+}
+
+// notDropped notes why a bucket or volume was not deleted, as far as is known.
+func (s *Services) notDropped(v *observation, step act, err error) error {
+	if api, ok := errors.AsType[*manager.APIError](err); ok && api.Unanswered() {
+		s.process.writes.change(v.name, func(n *recent) { n.lateDeleteAt = s.session.Now() })
+	}
+	return s.noteFailure(v, step, record.ReasonDeleteFailed, err)
 }
 
 // heal makes a half-created service deletable through Kubernetes. Without

@@ -100,7 +100,7 @@ type memory struct {
 	// postUntil and deleteUntil tell how long a POST or DELETE that was not
 	// answered may still take effect. Zero: none is.
 	postUntil, deleteUntil time.Time
-	// lateDeleteUntil is deleteUntil of a DELETE that another one followed.
+	// lateDeleteUntil is deleteUntil of a DELETE that another one followed, and of one of a bucket or volume.
 	lateDeleteUntil time.Time
 	// workingUntil is how long such a POST is taken to be still at work on a service that is seen
 	// already: it makes the buckets last, within seconds.
@@ -291,5 +291,8 @@ func (s situation) backOff(next act) (decision, bool) {
 
 // unanswered is how long a POST or DELETE without an answer may still take effect.
 func (s situation) unanswered() time.Duration {
-	return max(s.memory.postUntil.Sub(s.now), s.memory.deleteUntil.Sub(s.now), s.memory.lateDeleteUntil.Sub(s.now), 0)
+	return max(s.memory.postUntil.Sub(s.now), s.memory.deleteUntil.Sub(s.now), 0)
 }
+
+// lateDelete is how long a DELETE without an answer may still take effect on what is made anew.
+func (s situation) lateDelete() time.Duration { return max(s.memory.lateDeleteUntil.Sub(s.now), 0) }

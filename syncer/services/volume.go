@@ -140,7 +140,7 @@ func (s *Services) dropVolume(ctx context.Context, v *observation) (bool, error)
 		})
 		s.session.FailPoints.Hit(failAfterDrop)
 		if err != nil {
-			return false, s.noteFailure(v, dropVolume, record.ReasonDeleteFailed, err)
+			return false, s.notDropped(v, dropVolume, err)
 		}
 	}
 	if kept != "" {
