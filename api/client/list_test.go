@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
@@ -112,7 +113,7 @@ func TestAPageThatIsTooLargeIsAskedForInParts(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(page)
 	}))
 	defer server.Close()
-	c, err := client.New(client.Config{Endpoint: server.URL})
+	c, err := client.New(client.Config{Endpoint: server.URL, Timeout: time.Hour, HeadTimeout: time.Hour}) // a busy machine needs long for them
 	if err != nil {
 		t.Fatal(err)
 	}
