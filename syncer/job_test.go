@@ -237,8 +237,6 @@ func TestAJobWithoutItsEventIsRefused(t *testing.T) {
 	})
 }
 
-// TestAJobThatStandsIsNotRefused: one that was given back to its cluster stands there, and may run: what keeps it from being
-// posted does not matter. Refused, it would start elsewhere besides.
 // TestAJobOfAServiceThatCannotBeOpenedIsGivenBack: the identity file of the syncer was replaced.
 func TestAJobOfAServiceThatCannotBeOpenedIsGivenBack(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
@@ -255,6 +253,8 @@ func TestAJobOfAServiceThatCannotBeOpenedIsGivenBack(t *testing.T) {
 	})
 }
 
+// TestAJobThatStandsIsNotRefused: one that was given back to its cluster stands there, and may run: what keeps it from being
+// posted does not matter. Refused, it would start elsewhere besides.
 func TestAJobThatStandsIsNotRefused(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
