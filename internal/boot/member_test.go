@@ -45,10 +45,8 @@ func newMembers(t *testing.T) *etcdMembers {
 		if err != nil {
 			t.Fatal(err)
 		}
+		defer func() { _ = l.Close() }() // when all are known: no two are the same
 		e.peers = append(e.peers, "https://"+l.Addr().String())
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
 	}
 	e.peers, e.clients = e.peers[:3], e.peers[3:]
 	if status := e.command("authority", "--ca-out", e.users); status != exitDone {
@@ -164,11 +162,11 @@ func (e *etcdMembers) waits(i int, why string, more ...string) {
 // starts prepares and starts members at the same time.
 func (e *etcdMembers) starts(more []string, which ...int) {
 	e.t.Helper()
-	var group errgroup.Group
+	group, ctx := errgroup.WithContext(e.t.Context()) // each waits for the others
 	for _, i := range which {
 		group.Go(func() error {
 			out := &await.Output{}
-			if !e.prepare(e.t.Context(), out, i, more...) {
+			if !e.prepare(ctx, out, i, more...) {
 				return fmt.Errorf("%s does not start: %s", member3(i), out)
 			}
 			return e.start(i)
