@@ -279,12 +279,13 @@ func TestAJobThatIsCancelledWhenItIsResumedWhereItWaitsDoesNotRunOn(t *testing.T
 	for _, when := range []string{"before", "meanwhile", "after"} {
 		t.Run(when, func(t *testing.T) {
 			await.InVirtualTime(t, func(t *testing.T) {
-				var resumes func()
+				var happens atomic.Pointer[func()]
 				w := newJobWorld(t, func(c *controlplane.Config) {
 					c.FailPoint = func(point string) {
-						if now := resumes; now != nil && when == "meanwhile" && point == "controlplane.before_job_cancel" {
-							resumes = nil
-							now()
+						if point == "controlplane.before_job_cancel" {
+							if now := happens.Swap(nil); now != nil {
+								(*now)()
+							}
 						}
 					}
 				})
@@ -301,9 +302,12 @@ func TestAJobThatIsCancelledWhenItIsResumedWhereItWaitsDoesNotRunOn(t *testing.T
 				w.full("b")
 				p.offers(service, j.ID, name, record.OfferFrozen)
 				w.is(j.ID, record.JobQueued)
-				resumes = func() { p.offers(service, j.ID, name, record.OfferStarted) }
-				if when == "before" {
+				resumes := func() { p.offers(service, j.ID, name, record.OfferStarted) }
+				switch when {
+				case "before":
 					resumes()
+				case "meanwhile":
+					happens.Store(&resumes)
 				}
 				if _, err := w.Jobs.Cancel(t.Context(), admin, jobs.Order{Job: j.ID}); err != nil {
 					t.Fatal(err)
