@@ -101,6 +101,22 @@ func (w *world) answers(p *fakeSyncer, job string, word record.OfferWord) {
 	w.eventually(func() bool { a := p.answered(job); return a != nil && a.Answer == word })
 }
 
+// asksToFreeze has a submitted job wait at its cluster, whose syncer is asked to freeze it for b. The job is as it was assigned,
+// and offers is for what its syncer says of it next.
+func (w *world) asksToFreeze() (p *fakeSyncer, j *jobs.Job, offers func(record.OfferState)) {
+	w.t.Helper()
+	w.full("a", "b")
+	p, j = w.at(w.submit().ID)
+	for _, state := range whole()[:3] {
+		p.says(j.ID, 1, state)
+	}
+	offers = func(state record.OfferState) { p.offers(j.Place.ServiceName, j.ID, j.Place.Name, state) }
+	w.clusters["b"].has(4000)
+	offers(record.OfferWaiting)
+	w.answers(p, j.ID, record.OfferFreeze)
+	return p, j, offers
+}
+
 // exists waits until a job is known.
 func (w *world) exists(id string) {
 	w.t.Helper()
@@ -179,24 +195,15 @@ func TestAFrozenJobThatNobodyTakesGoesOn(t *testing.T) {
 func TestOurJobThatWaitsIsTakenAndGivenBack(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
-		w.full("a", "b")
-		j := w.submit()
-		p, at := w.at(j.ID)
-		for _, state := range whole()[:3] {
-			p.says(j.ID, 1, state)
-		}
-		service, name := at.Place.ServiceName, at.Place.Name
-		w.clusters["b"].has(4000)
-		p.offers(service, j.ID, name, record.OfferWaiting)
-		w.answers(p, j.ID, record.OfferFreeze)
+		p, j, offers := w.asksToFreeze()
 		w.full("b")
-		p.offers(service, j.ID, name, record.OfferFrozen)
+		offers(record.OfferFrozen)
 		w.answers(p, j.ID, record.OfferRestore)
 		back := w.becomes(j.ID, func(j *jobs.Job) bool { return j.State == record.JobAssigned && j.Attempt == 2 })
-		if back.Place.ClusterID != p.cluster || back.Place.Name != name || p.event(j.ID, 2) != secretEvent {
+		if back.Place.ClusterID != p.cluster || back.Place.Name != j.Place.Name || p.event(j.ID, 2) != secretEvent {
 			t.Errorf("%+v", back)
 		}
-		p.offers(service, j.ID, name, record.OfferRestored)
+		offers(record.OfferRestored)
 		w.eventually(func() bool { return p.answered(j.ID) == nil })
 		// It is not taken back as unclaimed, since it stands there.
 		p.disconnect()
@@ -289,20 +296,11 @@ func TestAJobThatIsCancelledWhenItIsResumedWhereItWaitsDoesNotRunOn(t *testing.T
 						}
 					}
 				})
-				w.full("a", "b")
-				j := w.submit()
-				p, at := w.at(j.ID)
-				for _, state := range whole()[:3] {
-					p.says(j.ID, 1, state)
-				}
-				service, name := at.Place.ServiceName, at.Place.Name
-				w.clusters["b"].has(4000)
-				p.offers(service, j.ID, name, record.OfferWaiting)
-				w.answers(p, j.ID, record.OfferFreeze)
+				p, j, offers := w.asksToFreeze()
 				w.full("b")
-				p.offers(service, j.ID, name, record.OfferFrozen)
+				offers(record.OfferFrozen)
 				w.is(j.ID, record.JobQueued)
-				resumes := func() { p.offers(service, j.ID, name, record.OfferStarted) }
+				resumes := func() { offers(record.OfferStarted) }
 				switch when {
 				case "before":
 					resumes()
@@ -335,20 +333,11 @@ func TestAJobThatIsCancelledWhenItIsResumedWhereItWaitsDoesNotRunOn(t *testing.T
 func TestAJobThatIsCancelledWhileItIsFrozenGoesNowhere(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
-		w.full("a", "b")
-		j := w.submit()
-		p, at := w.at(j.ID)
-		for _, state := range whole()[:3] {
-			p.says(j.ID, 1, state)
-		}
-		service, name := at.Place.ServiceName, at.Place.Name
-		w.clusters["b"].has(4000)
-		p.offers(service, j.ID, name, record.OfferWaiting)
-		w.answers(p, j.ID, record.OfferFreeze)
+		p, j, offers := w.asksToFreeze()
 		if _, err := w.Jobs.Cancel(t.Context(), admin, jobs.Order{Job: j.ID}); err != nil {
 			t.Fatal(err)
 		}
-		p.offers(service, j.ID, name, record.OfferFrozen)
+		offers(record.OfferFrozen)
 		w.becomes(j.ID, func(j *jobs.Job) bool { return j.State == record.JobCancelled && j.Attempt == 1 })
 		w.answers(p, j.ID, record.OfferRelease)
 		if a := p.answered(j.ID); !a.Cancelled {
