@@ -87,6 +87,15 @@ func inPlace(o *record.Observed) bool {
 	return false
 }
 
+// absent says whether the syncer of a replica claims nothing for it now: something else is ordered of it, OSCAR cannot read it,
+// or it was never seen in place.
+func absent(d *record.Desired, o *record.Observed) bool {
+	if d.Intent != record.IntentApply || o == nil || o.UID != d.UID || o.Phase == record.PhaseWedged {
+		return true
+	}
+	return !inPlace(o) && o.Applied() == 0
+}
+
 func promisesOf(list []record.Promise) []delegation.Promise {
 	out := make([]delegation.Promise, len(list))
 	for i, p := range list {

@@ -158,8 +158,7 @@ func situationOfJob(v *view.View, j *record.Job, now time.Time) (situation, int6
 	sit.session, sit.listed = v.Session(p.ClusterID), v.Listed(p.ClusterID)
 	d := v.Desired(p.ClusterID, p.ServiceName).Rec
 	sit.gone = d == nil || d.UID != p.UID || d.Tombstone()
-	o := v.Observed(p.ClusterID, p.ServiceName).Rec
-	sit.absent = d != nil && (d.Intent != record.IntentApply || o == nil || o.UID != d.UID || !inPlace(o) && (o.Applied() == 0 || o.Phase == record.PhaseWedged))
+	sit.absent = d != nil && absent(d, v.Observed(p.ClusterID, p.ServiceName).Rec)
 	sit.cancels = d != nil && d.UID == p.UID && d.Tombstone() && d.Jobs == record.JobsCancel
 	n, ok := v.Nodes.Lookup(p.ClusterID)
 	if !ok {

@@ -34,7 +34,7 @@ type reconciler struct {
 	// away is since when this instance has seen no session of a cluster.
 	away map[string]time.Time
 	tick time.Time
-	// full are the clusters of whose found jobs some wait for a record.
+	// full are the clusters of which the log says that jobs which they have found wait for a record.
 	full map[string]bool
 }
 
