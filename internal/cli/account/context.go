@@ -70,6 +70,7 @@ func ContextSet(a *command.App) *cobra.Command {
 		Annotations: map[string]string{command.OfConfiguration: "yes"},
 		Short:       "Make or change a context",
 		Long: "Make or change a context: what --endpoint, --user, --password-file, --token-file and --ca-file say.\n" +
+			"With another endpoint it has none of the credentials from before.\n" +
 			"The file is readable by you alone, and has the names of files with credentials, not what is in them.",
 		Example: "  oscarfed context set site --endpoint https://federation.example.org --token-file ~/.token",
 		RunE: func(_ *cobra.Command, args []string) error {
