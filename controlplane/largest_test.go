@@ -217,8 +217,12 @@ func TestARegistrationOfManyBytesIsRefused(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		long := strings.Repeat("x", 100<<10)
+		many := map[string]string{}
+		for i := range 2000 {
+			many[fmt.Sprintf("label-%d", i)] = strings.Repeat("x", 40)
+		}
 		for name, spec := range map[string]clusters.Spec{
-			"endpoint": {Endpoint: "https://d.example.org/" + long}, "labels": {Labels: map[string]string{"a": long}}, "groups": {AllowedGroups: []string{long}},
+			"endpoint": {Endpoint: "https://d.example.org/" + long}, "labels": {Labels: many}, "groups": {AllowedGroups: []string{long}},
 		} {
 			spec.ClusterID = "d"
 			if spec.Endpoint == "" {
@@ -228,6 +232,23 @@ func TestARegistrationOfManyBytesIsRefused(t *testing.T) {
 			if code := codeOf(t, err); code != fault.CodeInvalid {
 				t.Errorf("%s: %v", name, err)
 			}
+		}
+	})
+}
+
+// A label that is none could not be chosen by ?label=, nor by -l.
+func TestARegistrationWithLabelsThatNoSelectorNamesIsRefused(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		for key, value := range map[string]string{"a b": "c", "a": "b c", "": "c", "b": strings.Repeat("x", 64)} {
+			_, err := w.Clusters.Register(t.Context(), admin, clusters.Spec{ClusterID: "d", Endpoint: "https://d.example.org", Labels: map[string]string{key: value}})
+			if code := codeOf(t, err); code != fault.CodeInvalid {
+				t.Errorf("%q: %q: %v", key, value, err)
+			}
+		}
+		good := map[string]string{"site": "upv", "example.org/gpu": ""}
+		if _, err := w.Clusters.Register(t.Context(), admin, clusters.Spec{ClusterID: "d", Endpoint: "https://d.example.org", Labels: good}); err != nil {
+			t.Error(err)
 		}
 	})
 }

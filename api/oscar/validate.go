@@ -215,14 +215,20 @@ func checkAnnotations(s *Service) []Violation {
 		vs = append(vs, Violation{Path: "annotations", Rule: RuleMaxBytes, Value: size, Message: fmt.Sprintf(
 			"the annotations have %d bytes; the limit is %d, or Kubernetes would refuse every job", size, MaxAnnotationsBytes)})
 	}
-	for _, key := range sortedKeys(s.Labels) {
+	return append(vs, CheckLabels(s.Labels)...)
+}
+
+// CheckLabels says which labels Kubernetes refuses: a selector could not name them either.
+func CheckLabels(labels map[string]string) []Violation {
+	var vs []Violation
+	for _, key := range sortedKeys(labels) {
 		if errs := validation.IsQualifiedName(key); len(errs) > 0 {
 			vs = append(vs, Violation{Path: joinPath("labels", key), Rule: RuleName, Value: shorten(key), Message: fmt.Sprintf(
 				"the label %s is refused by Kubernetes: %s", quote(key), errs[0])})
 		}
-		if errs := validation.IsValidLabelValue(s.Labels[key]); len(errs) > 0 {
-			vs = append(vs, Violation{Path: joinPath("labels", key), Rule: RuleName, Value: shorten(s.Labels[key]), Message: fmt.Sprintf(
-				"the value %s of label %s is refused by Kubernetes: %s", quote(s.Labels[key]), quote(key), errs[0])})
+		if errs := validation.IsValidLabelValue(labels[key]); len(errs) > 0 {
+			vs = append(vs, Violation{Path: joinPath("labels", key), Rule: RuleName, Value: shorten(labels[key]), Message: fmt.Sprintf(
+				"the value %s of label %s is refused by Kubernetes: %s", quote(labels[key]), quote(key), errs[0])})
 		}
 	}
 	return vs

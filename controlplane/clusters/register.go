@@ -246,6 +246,7 @@ func clusterRequest(caller identity.Caller, spec Spec) error {
 		v = append(v, oscar.Violation{Path: "endpoint", Rule: oscar.RuleType, Value: redactURL(spec.Endpoint),
 			Message: "an endpoint is an http or https URL without credentials, such as https://oscar.example.org"})
 	}
+	v = append(v, oscar.CheckLabels(spec.Labels)...)
 	labels := 0
 	for key, value := range spec.Labels {
 		labels += len(key) + len(value)
