@@ -59,6 +59,6 @@ type Violation struct {
 	// max_length, max_bytes, max_members, type, defined_provider or shared_bucket.
 	Rule string `json:"rule"`
 	// Value is what was found there; absent when it says nothing, never a secret.
-	Value   any    `json:"value"`
+	Value   any    `json:"value,omitempty"`
 	Message string `json:"message"`
 }
