@@ -185,7 +185,7 @@ func TestWhatCannotBeReadIsOneViolation(t *testing.T) {
 		{"null", `null`, RuleType, "not null"},
 		{"deep", strings.Repeat(`{"a":`, MaxDepth+1) + "1" + strings.Repeat("}", MaxDepth+1), RuleType, "deeper than 100"},
 		{"very deep", strings.Repeat("[", 500_000), RuleType, "not valid JSON"},
-		{"dense", `{"a":[` + strings.Repeat("0,", 60_000) + `0]}`, RuleType, "more than 50000 values"},
+		{"dense", `{"a":[` + strings.Repeat("0,", 60_000) + `0]}`, RuleMaxBytes, "more than 50000 values"},
 		{"large", `{"script":"` + strings.Repeat("x", MaxServiceBytes) + `"}`, RuleMaxBytes, "the limit is 1048576 bytes"},
 		{"not UTF-8", "{\"name\":\"\xff\"}", RuleType, "not UTF-8"},
 	}

@@ -87,14 +87,14 @@ func (v *value) field(key string) *value {
 	return nil
 }
 
+// errTooMany is of a text with more values than a service can need.
+var errTooMany = fmt.Errorf("more than %d values", maxValues)
+
 // parser reads JSON into values within limits.
 type parser struct {
 	dec   *json.Decoder
 	count int
 }
-
-// errLimit is a limit of the input that is not one of syntax.
-var errLimit = errors.New("limit")
 
 // parseJSON reads one JSON text. What it reports is a single violation.
 func parseJSON(data []byte, what string, limit int) (*value, *Violation) {
@@ -113,7 +113,11 @@ func parseJSON(data []byte, what string, limit int) (*value, *Violation) {
 	p.dec.UseNumber()
 	v, err := p.value(0)
 	if err != nil {
-		return nil, &Violation{Rule: RuleType, Message: fmt.Sprintf("%s: %v", what, err)}
+		rule := RuleType
+		if errors.Is(err, errTooMany) {
+			rule = RuleMaxBytes
+		}
+		return nil, &Violation{Rule: rule, Message: fmt.Sprintf("%s is not usable: %v", what, err)}
 	}
 	return v, nil
 }
@@ -136,7 +140,7 @@ func (p *parser) value(depth int) (*value, error) {
 
 func (p *parser) from(tok json.Token, depth int) (*value, error) {
 	if p.count++; p.count > maxValues {
-		return nil, fmt.Errorf("%w: more than %d values", errLimit, maxValues)
+		return nil, errTooMany
 	}
 	switch t := tok.(type) {
 	case nil:
@@ -149,7 +153,7 @@ func (p *parser) from(tok json.Token, depth int) (*value, error) {
 		return &value{kind: kindString, text: t}, nil
 	case json.Delim:
 		if depth >= MaxDepth {
-			return nil, fmt.Errorf("%w: nested deeper than %d", errLimit, MaxDepth)
+			return nil, fmt.Errorf("nested deeper than %d", MaxDepth)
 		}
 		if t == '[' {
 			return p.array(depth)
