@@ -40,10 +40,10 @@ func runnable(cmd *cobra.Command) (list []*cobra.Command) {
 	for _, child := range cmd.Commands() {
 		switch {
 		case child.Hidden || child.Name() == "help" || child.Name() == "completion":
-		case child.HasSubCommands():
+		case command.IsGroup(child):
 			list = append(list, runnable(child)...)
 		default:
-			list = append(list, child)
+			list = append(append(list, child), runnable(child)...)
 		}
 	}
 	return list

@@ -185,7 +185,7 @@ func testLifeOfALogin(t *testing.T, s *site, hidden bool) {
 	if _, err := os.Stat(filepath.Join(s.home, "oscarfed", "logins")); err != nil {
 		t.Error(err)
 	}
-	if status, _, stderr := s.run(t.Context(), "whoami"); status != exit.ExitNotAuthorised || !strings.Contains(stderr, "oscarfed login") {
+	if status, _, stderr := s.run(t.Context(), "whoami"); status != exit.NotAuthorised || !strings.Contains(stderr, "oscarfed login") {
 		t.Errorf("after the logout: status %d: %s", status, stderr)
 	}
 	if status, _, _ := s.run(t.Context(), "logout"); status != exit.NotFound {
@@ -310,7 +310,7 @@ func TestALoginThatTheAPIRefusesIsNotKept(t *testing.T) {
 	}))
 	defer own.Close()
 	status, _, stderr := s.login("--endpoint", own.URL)
-	if status != exit.ExitNotAuthorised || !strings.Contains(stderr, "does not let you in") {
+	if status != exit.NotAuthorised || !strings.Contains(stderr, "does not let you in") {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 	if files, _ := filepath.Glob(filepath.Join(s.home, "oscarfed", "logins", "*.json")); len(files) != 0 {
@@ -329,7 +329,7 @@ func TestALoginThatTheAPIRefusesLeavesTheFormerOne(t *testing.T) {
 	}
 	former := s.kept()
 	s.refuses.Store(true)
-	if status, _, stderr := s.login(); status != exit.ExitNotAuthorised {
+	if status, _, stderr := s.login(); status != exit.NotAuthorised {
 		t.Fatalf("the second login: status %d: %s", status, stderr)
 	}
 	s.refuses.Store(false)
@@ -401,7 +401,7 @@ func TestARefusedLoginOfOscarCLIIsNotEnded(t *testing.T) {
 	refresh := s.oscarCLI()
 	s.refuses.Store(true)
 	for _, how := range []string{"--oscar-cli", "--oscar-cli-cluster=site"} {
-		if status, _, stderr := s.run(t.Context(), "login", "--endpoint", s.api, how, "--issuer", s.issuer.URL, "--client-id", "cli"); status != exit.ExitNotAuthorised {
+		if status, _, stderr := s.run(t.Context(), "login", "--endpoint", s.api, how, "--issuer", s.issuer.URL, "--client-id", "cli"); status != exit.NotAuthorised {
 			t.Fatalf("%s: status %d: %s", how, status, stderr)
 		}
 		if s.issuer.Revoked(refresh) {

@@ -134,7 +134,7 @@ func whoIs(ctx context.Context, target settings.LoginTarget) (*v1.WhoAmI, error)
 	}
 	who, err := api.WhoAmI(ctx)
 	if e, ok := errors.AsType[*client.Error](err); ok && e.Code() == v1.CodeUnauthenticated {
-		return nil, exit.Errorf(exit.ExitNotAuthorised, "the issuer has logged you in, and %s does not let you in: "+
+		return nil, exit.Errorf(exit.NotAuthorised, "the issuer has logged you in, and %s does not let you in: "+
 			"are you in one of its groups, and does it trust this issuer?", target.Connection.Endpoint)
 	}
 	return who, err

@@ -28,15 +28,24 @@ func Usage(cmd *cobra.Command) error {
 	return err
 }
 
+// IsGroup says whether a command does nothing but hold others.
+func IsGroup(cmd *cobra.Command) bool {
+	return cmd.HasAvailableSubCommands() && !strings.Contains(cmd.Use, " ")
+}
+
 // Head writes the line of a command and its examples.
 func Head(b *strings.Builder, cmd *cobra.Command) {
-	line := cmd.UseLine()
-	if cmd.HasAvailableSubCommands() {
-		line = cmd.CommandPath() + " COMMAND"
-	} else if cmd.HasAvailableLocalFlags() {
-		line += " [FLAGS]"
+	b.WriteString("Usage:\n")
+	if !IsGroup(cmd) {
+		line := cmd.UseLine()
+		if cmd.HasAvailableLocalFlags() {
+			line += " [FLAGS]"
+		}
+		fmt.Fprintf(b, "  %s\n", line)
 	}
-	fmt.Fprintf(b, "Usage:\n  %s\n", line)
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(b, "  %s COMMAND\n", cmd.CommandPath())
+	}
 	if len(cmd.Aliases) > 0 {
 		fmt.Fprintf(b, "\nAlso:\n  %s\n", strings.Join(cmd.Aliases, ", "))
 	}

@@ -18,8 +18,9 @@ const (
 	// Invalid is for a definition that breaks rules, or is too large.
 	Invalid = 3
 	// NotAuthorised is for credentials that are missing, wrong or not enough.
-	ExitNotAuthorised = 4
-	NotFound          = 5
+	NotAuthorised = 4
+	// NotFound is for what does not exist, or not for the caller.
+	NotFound = 5
 	// Conflict is for a name that is taken and a state that does not allow it.
 	Conflict = 6
 	// NotReachable is for an API, or a cluster that is needed, which does not answer.
@@ -68,7 +69,7 @@ func StatusOfCode(code string) int {
 	case v1.CodeInvalid, v1.CodeTooLarge:
 		return Invalid
 	case v1.CodeUnauthenticated, v1.CodeForbidden:
-		return ExitNotAuthorised
+		return NotAuthorised
 	case v1.CodeNotFound:
 		return NotFound
 	case v1.CodeAlreadyExists, v1.CodeConflict:

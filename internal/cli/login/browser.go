@@ -58,7 +58,7 @@ func (p *Provider) Browser(ctx context.Context, tell func(page string)) (Record,
 // awaitBrowser serves the redirect until a browser has brought an answer.
 func awaitBrowser(ctx context.Context, listener net.Listener, begin func()) (answer url.Values, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, maxBrowserLogin,
-		exit.Errorf(exit.ExitNotAuthorised, "no browser came back within %s: oscarfed login begins again, and --device needs no browser here", maxBrowserLogin))
+		exit.Errorf(exit.NotAuthorised, "no browser came back within %s: oscarfed login begins again, and --device needs no browser here", maxBrowserLogin))
 	defer cancel()
 	back := &callback{host: listener.Addr().String(), answers: make(chan url.Values, 1)}
 	server := &http.Server{Handler: back, ReadTimeout: callTimeout, WriteTimeout: callTimeout, MaxHeaderBytes: 64 << 10}
@@ -85,11 +85,11 @@ func awaitBrowser(ctx context.Context, listener net.Listener, begin func()) (ans
 func (p *Provider) codeOf(answer url.Values, state string) (string, error) {
 	switch {
 	case subtle.ConstantTimeCompare([]byte(answer.Get("state")), []byte(state)) != 1:
-		return "", exit.Errorf(exit.ExitNotAuthorised, "the browser brought the answer to another login (state): oscarfed login begins again")
+		return "", exit.Errorf(exit.NotAuthorised, "the browser brought the answer to another login (state): oscarfed login begins again")
 	case answer.Has("iss") && answer.Get("iss") != p.issuer: // RFC 9207
-		return "", exit.Errorf(exit.ExitNotAuthorised, "the browser brought the answer of another issuer than %s", p.issuer)
+		return "", exit.Errorf(exit.NotAuthorised, "the browser brought the answer of another issuer than %s", p.issuer)
 	case answer.Get("error") == "access_denied":
-		return "", exit.Errorf(exit.ExitNotAuthorised, "the login was refused at %s", p.issuer)
+		return "", exit.Errorf(exit.NotAuthorised, "the login was refused at %s", p.issuer)
 	case answer.Has("error"):
 		return "", exit.Errorf(exit.Failed, "issuer %s: %.100q", p.issuer, answer.Get("error"))
 	case answer.Get("code") == "":

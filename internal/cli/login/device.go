@@ -61,9 +61,9 @@ func (p *Provider) awaitDevice(ctx context.Context, asked *oauth2.DeviceAuthResp
 		e, answered := errors.AsType[*oauth2.RetrieveError](err)
 		switch {
 		case ctx.Err() == nil && !time.Now().Before(asked.Expiry), answered && e.ErrorCode == "expired_token":
-			return nil, exit.Errorf(exit.ExitNotAuthorised, "the code has expired before anybody logged in with it: oscarfed login gives another one")
+			return nil, exit.Errorf(exit.NotAuthorised, "the code has expired before anybody logged in with it: oscarfed login gives another one")
 		case answered && e.ErrorCode == "access_denied":
-			return nil, exit.Errorf(exit.ExitNotAuthorised, "the login was refused at %s", p.issuer)
+			return nil, exit.Errorf(exit.NotAuthorised, "the login was refused at %s", p.issuer)
 		case ctx.Err() != nil, !away(err):
 			return nil, p.failed(ctx, err, asked.DeviceCode, verifier)
 		}

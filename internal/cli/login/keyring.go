@@ -50,7 +50,7 @@ func (r Record) Whole(ctx context.Context) (Record, error) {
 		return err
 	})
 	if err != nil {
-		return r, exit.Errorf(exit.ExitNotAuthorised,
+		return r, exit.Errorf(exit.NotAuthorised,
 			"the refresh token is in the keyring of this machine, which does not give it (%w): unlock it, or oscarfed login --no-keyring", err)
 	}
 	r.RefreshToken = token

@@ -35,7 +35,7 @@ func TestAKeyringThatFailsLosesNoLogin(t *testing.T) {
 		t.Fatal(err)
 	}
 	keyring.MockInitWithError(errors.New("locked"))
-	if _, err := NewSource(f, api).Token(t.Context(), ""); exit.StatusOf(err) != exit.ExitNotAuthorised || !strings.Contains(err.Error(), "--no-keyring") {
+	if _, err := NewSource(f, api).Token(t.Context(), ""); exit.StatusOf(err) != exit.NotAuthorised || !strings.Contains(err.Error(), "--no-keyring") {
 		t.Errorf("a keyring that is locked: %v", err)
 	}
 	if exchanges, _ := i.Exchanges(); exchanges != 0 {

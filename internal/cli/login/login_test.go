@@ -40,7 +40,7 @@ func TestLoginByDeviceCode(t *testing.T) {
 func TestARefusedDeviceIsNotLoggedIn(t *testing.T) {
 	i := start(t, issuer.Grants{})
 	_, err := discovered(t, i).Device(t.Context(), func(p Prompt) { i.Decide(p.Code, "") })
-	if exit.StatusOf(err) != exit.ExitNotAuthorised || !strings.Contains(err.Error(), "refused") {
+	if exit.StatusOf(err) != exit.NotAuthorised || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("%v", err)
 	}
 }

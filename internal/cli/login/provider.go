@@ -193,7 +193,7 @@ func (p *Provider) Renew(ctx context.Context, r Record) (Record, error) {
 	got, err := p.config.TokenSource(p.with(ctx), &oauth2.Token{RefreshToken: r.RefreshToken}).Token()
 	if err != nil {
 		if e, ok := errors.AsType[*oauth2.RetrieveError](err); ok && e.ErrorCode == "invalid_grant" {
-			return r, exit.Errorf(exit.ExitNotAuthorised, "issuer %s has ended the login: oscarfed login", p.issuer)
+			return r, exit.Errorf(exit.NotAuthorised, "issuer %s has ended the login: oscarfed login", p.issuer)
 		}
 		return r, p.failed(ctx, err, r.RefreshToken)
 	}

@@ -69,11 +69,11 @@ func (s *Source) load() (err error) {
 	s.has, err = s.file.Load()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return exit.Errorf(exit.ExitNotAuthorised, "this context is logged out: oscarfed login")
+		return exit.Errorf(exit.NotAuthorised, "this context is logged out: oscarfed login")
 	case err == nil && s.has.API != s.api:
 		other := s.has.API
 		s.has = Record{}
-		return exit.Errorf(exit.ExitNotAuthorised, "%s has a login for %q, which is not sent to %s: oscarfed login", s.file, other, s.api)
+		return exit.Errorf(exit.NotAuthorised, "%s has a login for %q, which is not sent to %s: oscarfed login", s.file, other, s.api)
 	}
 	return err
 }
@@ -91,7 +91,7 @@ func (s *Source) renew(ctx context.Context, refused string) error {
 		return err
 	}
 	if s.has.RefreshToken == "" && s.has.Keyring == "" {
-		return exit.Errorf(exit.ExitNotAuthorised, "the login has expired (%s), and the issuer gave no refresh token: oscarfed login",
+		return exit.Errorf(exit.NotAuthorised, "the login has expired (%s), and the issuer gave no refresh token: oscarfed login",
 			s.has.Expires.UTC().Format(time.RFC3339))
 	}
 	renewed, err := s.exchange(ctx)

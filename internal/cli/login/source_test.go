@@ -66,7 +66,7 @@ func TestALoginGoesToNoOtherServer(t *testing.T) {
 	i := start(t, issuer.Grants{})
 	f, kept := keep(t, i, func(r *Record) { r.Expires = time.Now().Add(time.Hour) })
 	got, err := NewSource(f, "https://other.example").Token(t.Context(), "")
-	if got != "" || exit.StatusOf(err) != exit.ExitNotAuthorised || !strings.Contains(err.Error(), api) || strings.Contains(err.Error(), kept.AccessToken) {
+	if got != "" || exit.StatusOf(err) != exit.NotAuthorised || !strings.Contains(err.Error(), api) || strings.Contains(err.Error(), kept.AccessToken) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
@@ -93,7 +93,7 @@ func TestACutOffRenewalLeavesTheLoginWhole(t *testing.T) {
 	}
 	cut = false
 	_, err := NewSource(f, api).Token(t.Context(), "")
-	if exit.StatusOf(err) != exit.ExitNotAuthorised || !strings.Contains(err.Error(), "oscarfed login") {
+	if exit.StatusOf(err) != exit.NotAuthorised || !strings.Contains(err.Error(), "oscarfed login") {
 		t.Errorf("%v", err)
 	}
 }

@@ -47,7 +47,7 @@ func agentToken(ctx context.Context, account string) (string, error) {
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
 	case err != nil:
-		return "", exit.Errorf(exit.ExitNotAuthorised, "oidc-agent gives no token for %q (oidc-add %s loads the account): %.200s",
+		return "", exit.Errorf(exit.NotAuthorised, "oidc-agent gives no token for %q (oidc-add %s loads the account): %.200s",
 			account, account, strings.TrimSpace(said.String()))
 	case !isToken(token):
 		return "", exit.Errorf(exit.Failed, "oidc-agent: oidc-token printed no token for %q", account)
