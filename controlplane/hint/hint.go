@@ -33,7 +33,6 @@ var words = map[record.Reason]string{ //nolint:gochecknoglobals // a constant
 		"oscarfed describe lists what differs, oscarfed resolve ends it",
 	record.ReasonStoreRestored:     "if etcd was restored, start one control plane with --restored, once: the syncer of CLUSTER changes nothing before",
 	record.ReasonNeedsUserToken:    "call oscarfed token refresh with a fresh access token of your own, or give a refresh token: oscarfed token set",
-	record.ReasonNeedsRefreshToken: "give another refresh token: oscarfed token set",
 	record.ReasonTokenLost:         "give another refresh token: oscarfed token set",
 	record.ReasonTokenHolderAway:   "the cluster that holds the refresh token is away; it goes on when that is back",
 	record.ReasonPaused:            "CLUSTER is paused by its administrator",

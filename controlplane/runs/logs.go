@@ -25,12 +25,11 @@ type LogTarget struct {
 
 // JobInfo is a Job as OSCAR lists it.
 type JobInfo struct {
-	Status     string `json:"status"`
-	Created    string `json:"creation_time,omitempty"`
-	Started    string `json:"start_time,omitempty"`
-	Finished   string `json:"finish_time,omitempty"`
-	ClusterID  string `json:"-"`
-	ReplicaUID string `json:"-"`
+	Status    string `json:"status"`
+	Created   string `json:"creation_time,omitempty"`
+	Started   string `json:"start_time,omitempty"`
+	Finished  string `json:"finish_time,omitempty"`
+	ClusterID string `json:"-"`
 }
 
 // JobList is one page of the Jobs of all members.
@@ -156,7 +155,7 @@ func (c *Controller) JobLogs(ctx context.Context, caller identity.Caller, in Log
 		}
 		answered = true
 		for name, job := range a.Jobs {
-			job.ClusterID, job.ReplicaUID = a.Cluster, a.UID
+			job.ClusterID = a.Cluster
 			if _, twice := out.Jobs[name]; !twice {
 				out.Jobs[name] = job
 			}

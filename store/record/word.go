@@ -93,7 +93,6 @@ const (
 	ReasonMarkLost           Reason = "MarkLost"
 	ReasonAheadOfDesired     Reason = "AheadOfDesired"
 	ReasonNeedsUserToken     Reason = "NeedsUserToken"
-	ReasonNeedsRefreshToken  Reason = "NeedsRefreshToken"
 	ReasonTokenHolderAway    Reason = "TokenHolderAway"
 	ReasonTokenLost          Reason = "TokenLost"
 	ReasonSessionLost        Reason = "SessionLost"
