@@ -30,7 +30,7 @@ type Member struct {
 	URL string `json:"url,omitempty"`
 	// SSLVerify of an endpoint; nil means true.
 	SSLVerify *bool `json:"ssl_verify,omitempty"`
-	// Priority: 0 is best, 101 and above are never used.
+	// Priority: 0 is best; from 101 on no job is handed to it.
 	Priority int `json:"priority"`
 	// Weight in the policy random; nil means equal.
 	Weight *int `json:"weight,omitempty"`

@@ -1,4 +1,4 @@
 // Package runs has the use cases that go through the streams of syncers and not through
-// etcd: the invocation that waits for its answer, the logs of jobs, and a user's keys of a
-// cluster's storage.
+// etcd: invocations, restarts, logs of jobs, what a user has at an OSCAR (keys, buckets, volumes,
+// quotas, usage), and what clusters would vote.
 package runs

@@ -151,7 +151,7 @@ type Syncer struct {
 	Etcd      `embed:""`
 	Joining   `embed:""`
 
-	APIEndpoint string `name:"api-endpoint" placeholder:"URL" help:"The control plane's API, for the stream on which it asks this cluster for logs and invocations; default --control-plane. off for no stream."`
+	APIEndpoint string `name:"api-endpoint" placeholder:"URL" help:"The control plane's API, for the stream on which it asks this cluster all that does not go through etcd; default --control-plane. off for no stream."`
 
 	RelayAdmin bool `help:"The control plane's administrator may ask this OSCAR for buckets, volumes, quotas and usage with the rights of its own administrator: this lends him its root."`
 

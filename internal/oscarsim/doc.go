@@ -16,7 +16,7 @@
 // Its MinIO takes no connections, but for the health check when a test gives it an address (Config.MinIO), and for
 // presigned links where a test serves Sim.Objects there.
 //
-// Left out: Kueue, Knative (POST /run is 404), exposed services, what quotas and metrics measure, KServe,
-// the Manager's own log, changes through /system/federation and the dashboard: their paths answer 404, their keys are dropped. Jobs do not run by themselves:
-// they stay Pending until a test or /_sim/ says otherwise, unless there is a real Kubernetes below (Config.Kubernetes).
+// Left out: Kueue, Knative (but for Config.Function), KServe, what quotas and metrics measure, lines in the logs of the
+// Manager and of deployments, changes through /system/federation, the dashboard. Jobs do not run by themselves: they
+// stay Pending until a test or /_sim/ says otherwise, unless there is a real Kubernetes below (Config.Kubernetes).
 package oscarsim

@@ -3,17 +3,7 @@ package record
 // A job is one event for a service of a federation. The record at jobs/<job> is the
 // one authority about it: every assignment, withdrawal and end compares and writes it.
 // What happens on a cluster between the two is in the report of that cluster's
-// syncer. The states, and who moves a job from one to the next:
-//
-//	             control plane                 syncer of the cluster that it is assigned to
-//	accepted --> queued --> assigned --------> claimed --> submitting --> submitted --> running --+--> succeeded
-//	               ^           |                  |            |              |           |       +--> failed
-//	               |           | withdrawn:       |            | refused      |           |       +--> cancelled
-//	               |           | unclaimed, or    |            | for certain  +-----------+-----> vanished
-//	               |           | its session gone |            |              |
-//	               +-----------+------------------+------------+              +--> uncertain --> submitted, vanished
-//	               |
-//	               +--> parked, after the last attempt; cancelled
+// syncer. docs/jobs.md draws the states, and who moves a job from one to the next.
 //
 // An attempt has a number, and a name at OSCAR that contains it. At most one
 // attempt of a job stands at any revision.
@@ -59,7 +49,8 @@ const (
 	// JobVanished: it was submitted, or may have been, and OSCAR does not know it any
 	// more. It may have run.
 	JobVanished JobState = "vanished"
-	// JobParked: all attempts that it may have were refused. A person may replay it.
+	// JobParked: every attempt was refused for certain, or no member may take it any more.
+	// A person may replay it.
 	JobParked JobState = "parked"
 	// JobReturned: an offered job that no other member took; it went on where it was.
 	JobReturned JobState = "returned"

@@ -7,7 +7,7 @@
 // that answers.
 //
 // The syncer refuses every request that is not on this list. The list has requests about
-// services of the federation on this cluster, and those of a user:
+// services of the federation on this cluster, those of a user, and votes:
 //
 //	GET    /services/{service}/{uid}/jobs?page=
 //	DELETE /services/{service}/{uid}/jobs?all=
@@ -16,6 +16,7 @@
 //	POST   /services/{service}/{uid}/run
 //	POST   /services/{service}/{uid}/restart
 //	GET    /config
+//	POST   /votes/{service}
 //	*      /user/..., /admin/...
 //
 // GET /config is sent to OSCAR with the access token of a user, never with the cluster's
