@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/test/await"
@@ -72,7 +73,7 @@ func TestLargeJobsThatWereFrozenMeanwhileAreTaken(t *testing.T) {
 		w.full("c")
 		w.clusters["a"].has(64_000)
 		w.clusters["b"].has(64_000)
-		c, large := w.clusters["c"], strings.Repeat("x", jobs.MaxEvent)
+		c, large := w.clusters["c"], strings.Repeat("x", oscar.MaxEventBytes)
 		var ids []string
 		for range 16 { // of 128 KiB each, sealed
 			id := uuid.NewString()

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/delegation"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
@@ -353,7 +354,7 @@ func TestWhatIsNoJobIsRefused(t *testing.T) {
 			req  jobs.Request
 			code fault.Code
 		}{
-			"too large":  {jobs.Request{Service: "grayifyr0", Event: make([]byte, jobs.MaxEvent+1)}, fault.CodeTooLarge},
+			"too large":  {jobs.Request{Service: "grayifyr0", Event: make([]byte, oscar.MaxEventBytes+1)}, fault.CodeTooLarge},
 			"NUL":        {jobs.Request{Service: "grayifyr0", Event: []byte("a\x00b")}, fault.CodeInvalid},
 			"no UTF-8":   {jobs.Request{Service: "grayifyr0", Event: []byte("\xff")}, fault.CodeInvalid},
 			"no service": {jobs.Request{Service: "nothing"}, fault.CodeNotFound},

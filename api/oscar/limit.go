@@ -7,6 +7,9 @@ const (
 	MaxServiceBytes = 1 << 20
 	// MaxScriptBytes is the size of the user's script, in bytes.
 	MaxScriptBytes = 512 << 10
+	// MaxEventBytes is the size of a job's event, in bytes: OSCAR puts it into an environment
+	// variable of a pod, and Linux limits its length.
+	MaxEventBytes = 96 << 10
 	// MaxAnnotationsBytes is the sum of keys and values of the annotations.
 	// Kubernetes refuses 256 KiB; OSCAR and we add some of our own.
 	MaxAnnotationsBytes = 240 << 10

@@ -52,7 +52,7 @@ func (s *Server) submitJob(w http.ResponseWriter, r *http.Request) error {
 	if err := p.err(); err != nil {
 		return err
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, jobs.MaxEvent)
+	r.Body = http.MaxBytesReader(w, r.Body, oscar.MaxEventBytes)
 	var err error
 	if req.Event, err = readBody(r); err != nil {
 		return err

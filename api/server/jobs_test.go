@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
@@ -146,12 +147,12 @@ func TestTheRateLimitOfServiceTokens(t *testing.T) {
 func TestSubmitJobRefusals(t *testing.T) {
 	f := &fake{}
 	c := newClient(t, f)
-	resp := c.do("POST", "/job/svc", strings.Repeat("x", jobs.MaxEvent+1))
+	resp := c.do("POST", "/job/svc", strings.Repeat("x", oscar.MaxEventBytes+1))
 	want(t, resp, 413, text, "the body is larger than the limit of 98304 bytes")
 	if f.count() != 0 {
 		t.Errorf("asked %+v", f.calls)
 	}
-	want(t, c.do("POST", "/job/svc", strings.Repeat("x", jobs.MaxEvent)), 201, "", "")
+	want(t, c.do("POST", "/job/svc", strings.Repeat("x", oscar.MaxEventBytes)), 201, "", "")
 	if resp := c.do("POST", "/job/svc", "e", "Idempotency-Key", "ä"); resp.StatusCode != 400 {
 		t.Errorf("a key that is none: %d", resp.StatusCode)
 	}

@@ -22,10 +22,6 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 )
 
-// MaxEvent is the largest size of a job's event in bytes: the event becomes an environment
-// variable of a pod, and Linux limits its length.
-const MaxEvent = 96 << 10
-
 // retryJobs is the Retry-After of a job that was refused because too many jobs are in flight.
 const retryJobs = 5 * time.Second
 
@@ -96,8 +92,8 @@ func (c *Controller) spaceForJob(ctx context.Context, caller identity.Caller, s 
 // checkEvent refuses what cannot be an environment variable of a pod.
 func checkEvent(event []byte) error {
 	switch {
-	case len(event) > MaxEvent:
-		return &fault.Error{Code: fault.CodeTooLarge, Message: fmt.Sprintf("the event has %d bytes, and a job can carry %d; put it into a bucket and send where it is", len(event), MaxEvent)}
+	case len(event) > oscar.MaxEventBytes:
+		return &fault.Error{Code: fault.CodeTooLarge, Message: fmt.Sprintf("the event has %d bytes, and a job can carry %d; put it into a bucket and send where it is", len(event), oscar.MaxEventBytes)}
 	case !utf8.Valid(event):
 		return &fault.Error{Code: fault.CodeInvalid, Message: "the event is not UTF-8, which a job cannot carry; send it in base64"}
 	case bytes.IndexByte(event, 0) >= 0:

@@ -36,8 +36,6 @@ const (
 	offerMaxPause = time.Hour
 	// maxOffers bounds the Jobs of one cluster that are offered at the same time.
 	maxOffers = 256
-	// maxEvent is what a Job's event may have in bytes.
-	maxEvent = 96 << 10
 )
 
 func tell(state record.OfferState, message string) decision {

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 )
@@ -78,8 +79,8 @@ func TestWhichJobsAreOffered(t *testing.T) {
 		"Kueue is about to resume it":         {job: queuedJob(func(j *kube.Job) { j.Workload.Admitted = true }), want: stepRest},
 		"OSCAR's rescheduler may take it":     {job: waitingJob(func(j *kube.Job) { j.Rescheduler = true }), want: stepRest},
 		"it is none of OSCAR's":               {job: waitingJob(func(j *kube.Job) { j.Unusual = "retries" }), want: stepRest},
-		"its event is too long":               {job: waitingJob(func(j *kube.Job) { j.Event = string(make([]byte, maxEvent+1)) }), want: stepRest},
-		"its event is as long as it may be":   {job: waitingJob(func(j *kube.Job) { j.Event = string(make([]byte, maxEvent)) }), want: stepTell},
+		"its event is too long":               {job: waitingJob(func(j *kube.Job) { j.Event = string(make([]byte, oscar.MaxEventBytes+1)) }), want: stepRest},
+		"its event is as long as it may be":   {job: waitingJob(func(j *kube.Job) { j.Event = string(make([]byte, oscar.MaxEventBytes)) }), want: stepTell},
 		"its event is not UTF-8":              {job: waitingJob(func(j *kube.Job) { j.Event = "\xff" }), want: stepRest},
 		"given back a minute ago":             {job: waitingJob(restored(1, offerTime.Add(-time.Minute), 3)), want: stepLook, after: 4 * time.Minute},
 		"given back thrice":                   {job: waitingJob(restored(3, offerTime, 3)), want: stepLook, after: 20 * time.Minute},

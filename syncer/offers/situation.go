@@ -5,6 +5,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/session"
@@ -112,8 +113,8 @@ func (s situation) waits() (waits bool, why string, again time.Duration) {
 		return false, "OSCAR's own rescheduler may take it", 0
 	case !neverStarted(j):
 		return false, "it may have started before", 0
-	case s.fresh && len(j.Event) > maxEvent:
-		return false, fmt.Sprintf("its event has %d bytes; %d is the most", len(j.Event), maxEvent), 0
+	case s.fresh && len(j.Event) > oscar.MaxEventBytes:
+		return false, fmt.Sprintf("its event has %d bytes; %d is the most", len(j.Event), oscar.MaxEventBytes), 0
 	case s.fresh && !utf8.ValidString(j.Event):
 		return false, "its event is not UTF-8", 0
 	}

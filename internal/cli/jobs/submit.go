@@ -12,14 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
-
-// maxEvent is what OSCAR can hand to a container, in bytes.
-const maxEvent = 96 << 10
 
 type jobSubmitCmd struct {
 	Service string
@@ -101,12 +99,12 @@ func readEvent(a *command.App, path string) ([]byte, error) {
 		defer f.Close() //nolint:errcheck // it was read
 		in = f
 	}
-	event, err := io.ReadAll(io.LimitReader(in, maxEvent+1))
+	event, err := io.ReadAll(io.LimitReader(in, oscar.MaxEventBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("read the event: %w", err)
 	}
-	if len(event) > maxEvent {
-		return nil, exit.Errorf(exit.Invalid, "%s is larger than %d bytes: put the data into a bucket, and into the event where it is", path, maxEvent)
+	if len(event) > oscar.MaxEventBytes {
+		return nil, exit.Errorf(exit.Invalid, "%s is larger than %d bytes: put the data into a bucket, and into the event where it is", path, oscar.MaxEventBytes)
 	}
 	return event, nil
 }
