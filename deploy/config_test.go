@@ -426,6 +426,9 @@ func TestRefusedValues(t *testing.T) {
 		{"oscarfed-embedded", "etcd.mode=none", "etcd/mode"},
 		{"oscarfed-embedded", "config.listen=0.0.0.0:80", "listen"},
 		{"oscarfed-external", "config.restored=true", "one start of one instance"},
+		{"oscarfed-external", "config.audit_syslog=unix:///dev/log", "audit_syslog"}, // no volume has it
+		{"oscarfed-external", "config.audit_syslog=udp://syslog.example.org", "audit_syslog"},
+		{"oscarfed-external", "config.audit_syslog=tcp://syslog.example.org:514/audit", "audit_syslog"},
 		{"oscarfed-embedded", "admin.password=secret", "password"},
 		{"oscarfed-embedded", "etcd.quotaBytes=1", "quotaBytes"},
 		{"oscarfed-embedded", "backup.claim=", "backup.claim"},

@@ -1,6 +1,7 @@
 package deploy_test
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -139,7 +140,7 @@ func TestASyncerReachesWhatItIsTold(t *testing.T) {
 		{"oscar-syncer-least", "networkPolicy.egress[0].ports={8080},networkPolicy.egress[0].to[0].namespaceSelector.matchLabels.a=b", nil, []string{"8080"}},
 		{"oscar-syncer-least", "networkPolicy.egress[0].ports={8080},networkPolicy.egress[0].to[0].podSelector.matchLabels.a=b", nil, []string{"8080"}},
 		{"oscar-syncer-least", "issuers[0].issuer=https://login.example.org:8444/realms/eu", []string{"8444", "8080"}, []string{"8443"}},
-		{"oscar-syncer-all", "", nil, []string{"443", "8080"}},
+		{"oscar-syncer-all", "", []string{"4318"}, []string{"443", "8080"}},
 		{"oscar-syncer-all", "controlPlane.url=https://federation.example.org:8443", []string{"8443"}, []string{"443"}},
 	} {
 		m := render(t, helm, "testdata/values/"+c.values+".yaml", release, namespace, "--set", c.set)
@@ -154,10 +155,44 @@ func TestASyncerReachesWhatItIsTold(t *testing.T) {
 	}
 }
 
+// A control plane reaches the syslog and the collector of traces that it is told, by the protocol that they have.
+func TestAControlPlaneReachesWhereItSends(t *testing.T) {
+	helm := tool(t, "helm")
+	for _, c := range []struct {
+		values, set string
+		open, shut  []string
+	}{
+		{"oscarfed-external", "", []string{"514/UDP", "4318"}, []string{"514", "443"}},
+		{"oscarfed-external", "config.audit_syslog=tcp://[2001:db8::1]:6514", []string{"6514"}, []string{"514/UDP", "514"}},
+		{"oscarfed-external", "config.audit_syslog=tcp://syslog.example.org:8443", nil, []string{"8443", "514/UDP"}},
+		{"oscarfed-external", "config.audit_syslog=udp://syslog.example.org:8443", []string{"8443/UDP"}, []string{"8443"}},
+		{"oscarfed-external", "tracing.endpoint=http://collector", []string{"80"}, []string{"4318"}},
+		{"oscarfed-embedded", "", []string{"443"}, []string{"514/UDP", "4318", "80"}},
+	} {
+		m := render(t, helm, "testdata/values/"+c.values+".yaml", release, namespace, "--set", c.set)
+		checkPolicies(t, m)
+		for _, p := range of[*networkingv1.NetworkPolicy](m) {
+			if p.Spec.PodSelector.MatchLabels["app.kubernetes.io/component"] != "control-plane" {
+				continue
+			}
+			for _, port := range slices.Concat(c.open, c.shut) {
+				if got := letsOut(t, p, port, "203.0.113.7"); got != slices.Contains(c.open, port) {
+					t.Errorf("%s with %q: port %s is open: %v", c.values, c.set, port, got)
+				}
+			}
+		}
+	}
+}
+
+// letsOut says whether a policy has a rule for an address and a port, of TCP unless PORT/PROTOCOL says another.
 func letsOut(t *testing.T, p *networkingv1.NetworkPolicy, port, address string) bool {
 	t.Helper()
+	port, protocol, _ := strings.Cut(port, "/")
+	protocol = cmp.Or(protocol, string(corev1.ProtocolTCP))
 	for _, rule := range p.Spec.Egress {
-		if !slices.ContainsFunc(rule.Ports, func(of networkingv1.NetworkPolicyPort) bool { return of.Port.String() == port }) {
+		if !slices.ContainsFunc(rule.Ports, func(of networkingv1.NetworkPolicyPort) bool {
+			return of.Port.String() == port && string(*of.Protocol) == protocol
+		}) {
 			continue
 		}
 		for _, to := range rule.To {

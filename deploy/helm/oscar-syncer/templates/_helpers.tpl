@@ -44,7 +44,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if or .ipBlock .namespaceSelector (hasKey . "podSelector") }}{{- range $rule.ports }}{{- $seen = append $seen (toString .) }}{{- end }}{{- end -}}
 {{- end -}}
 {{- end -}}
-{{- $addresses := concat (list .Values.controlPlane.url .Values.config.api_endpoint .Values.oscar.endpoint) .Values.etcd.endpoints -}}
+{{- $addresses := concat (list .Values.controlPlane.url .Values.config.api_endpoint .Values.oscar.endpoint .Values.tracing.endpoint) .Values.etcd.endpoints -}}
 {{- range .Values.issuers }}{{- $addresses = append $addresses .issuer }}{{- end -}}
 {{- range $addresses -}}
 {{- $url := urlParse (. | default "") -}}

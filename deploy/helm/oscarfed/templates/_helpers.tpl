@@ -82,6 +82,22 @@ app.kubernetes.io/component: etcd-gateway
 {{- end -}}
 {{- end -}}
 
+{{/* Ports of the syslog and the collector of traces that no rule of networkPolicy.egress has, which are of TCP. */}}
+{{- define "oscarfed.unnamedPorts" -}}
+{{- $seen := list -}}
+{{- range .Values.networkPolicy.egress }}{{- range .ports }}{{- $seen = append $seen (printf "TCP/%v" .) }}{{- end }}{{- end -}}
+{{- range list .Values.config.audit_syslog .Values.tracing.endpoint -}}
+{{- $url := urlParse (. | default "") -}}
+{{- $port := regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (get (dict "http" "80" "https" "443") $url.scheme) -}}
+{{- $protocol := ternary "UDP" "TCP" (eq $url.scheme "udp") -}}
+{{- $this := printf "%s/%s" $protocol $port -}}
+{{- if and $port (not (has $this $seen)) -}}
+{{- $seen = append $seen $this }}
+- {port: {{ $port }}, protocol: {{ $protocol }}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Client URLs of the members of this chart. */}}
 {{- define "oscarfed.etcdEndpoints" -}}
 {{- $name := include "oscarfed.etcdName" . -}}
