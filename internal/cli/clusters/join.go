@@ -245,15 +245,18 @@ const (
 
 // helm is for a POSIX shell whose kubectl and helm speak to the cluster's Kubernetes. It can be run
 // again: a Secret that is there gets the new token, and the annotation restarts a running syncer, which
-// reads it at once.
+// reads it at once. A release that is there keeps the other values that it was given, so all that these
+// depend on is said, too.
 func (o joinOrder) helm(oscar string) (string, error) {
-	controlPlane := map[string]any{"url": o.ControlPlane, "joinTokenSecret": map[string]string{"name": helmTokenSecret}}
+	controlPlane := map[string]any{
+		"url": o.ControlPlane, "ca": o.ControlPlaneCA, "joinTokenSecret": map[string]string{"name": helmTokenSecret, "key": "token"},
+	}
 	if o.ControlPlaneCA != "" {
-		controlPlane["ca"] = o.ControlPlaneCA
+		controlPlane["caConfigMap"] = map[string]string{"configMap": ""}
 	}
 	values, err := yaml.Marshal(map[string]any{
 		"clusterID": o.ClusterID, "controlPlane": controlPlane,
-		"oscar":          map[string]any{"endpoint": oscar, "passwordSecret": map[string]string{"name": helmPasswordSecret}},
+		"oscar":          map[string]any{"endpoint": oscar, "passwordSecret": map[string]string{"name": helmPasswordSecret, "key": "password"}},
 		"podAnnotations": map[string]string{helmTokenAnnotation: o.ExpiresAt.UTC().Format(time.RFC3339)},
 	})
 	if err != nil {
@@ -262,7 +265,8 @@ func (o joinOrder) helm(oscar string) (string, error) {
 	return "kubectl --namespace=" + helmNamespace + " create secret generic " + helmTokenSecret + " --from-file=token=/dev/stdin \\\n" +
 		"  --dry-run=client --output=yaml <<'TOKEN' | kubectl apply --filename=- &&\n" +
 		o.Token + "\nTOKEN\n" +
-		"helm upgrade --install " + helmRelease + " " + helmChart + " --namespace=" + helmNamespace + " --values=- <<'VALUES'\n" +
+		"helm upgrade --install " + helmRelease + " " + helmChart + " --namespace=" + helmNamespace +
+		" --reset-then-reuse-values --values=- <<'VALUES'\n" +
 		string(values) + "VALUES\n", nil
 }
 
