@@ -191,6 +191,9 @@ func Open(path string) (b *File, err error) {
 	return b, nil
 }
 
+// Bare says that the file is a snapshot and nothing else.
+func (b *File) Bare() bool { return b.Database == io.Reader(b.file) }
+
 // Close ends the reading.
 func (b *File) Close() error { return b.file.Close() }
 

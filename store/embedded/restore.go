@@ -85,8 +85,8 @@ func Restore(cfg RestoreConfig) (out Restored, err error) {
 		return out, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	database := filepath.Join(work, "snapshot")
-	if err := extract(cfg.Backup, database); err != nil {
+	database, err := snapshotOf(cfg.Backup, work)
+	if err != nil {
 		return out, err
 	}
 	manager := snapshot.NewV3(etcdlog.New(cfg.Logger.With("component", "etcd"), zapcore.WarnLevel, nil))
@@ -188,22 +188,29 @@ func workFor(dir string) (string, error) {
 	return os.MkdirTemp(parent, pattern) // mode 0700
 }
 
-// extract takes the database out of a backup, and checks that it is whole.
-func extract(backup, to string) (err error) {
+// snapshotOf is the file of the snapshot in a backup, which is whole: the backup itself when it is bare, else a copy in work.
+func snapshotOf(backup, work string) (path string, err error) {
 	b, err := backupfile.Open(backup)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
-	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if b.Bare() {
+		if err := store.CheckBackup(b.Database); err != nil {
+			return "", fmt.Errorf("%s: %w", backup, err)
+		}
+		return backup, nil
+	}
+	path = filepath.Join(work, "snapshot")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return err
+		return "", err
 	}
 	err = store.CheckBackup(io.TeeReader(b.Database, f))
 	if err := errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("%s: %w", backup, err)
+		return "", fmt.Errorf("%s: %w", backup, err)
 	}
-	return nil
+	return path, nil
 }
 
 // prepare lets the caller work on what was restored while no other process can. A store that was

@@ -1,7 +1,10 @@
 package embedded_test
 
 import (
+	"bytes"
 	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -40,5 +43,37 @@ func TestABackupLargerThanTheDefaultQuotaIsPrepared(t *testing.T) {
 	}
 	if quota >= 0 {
 		t.Errorf("what was restored may have %d bytes", quota)
+	}
+}
+
+// A backup that is a snapshot and nothing else is restored without a copy of it, which could be as large as the database.
+func TestABareSnapshotIsNotCopiedTwice(t *testing.T) {
+	server, _ := start(t, embedded.Config{})
+	st := storetest.Open(t, store.Config{Endpoints: []string{server.Endpoint()}})
+	file := filepath.Join(t.TempDir(), "backup")
+	if err := storetest.Snapshot(t.Context(), st, file); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent := t.TempDir()
+	_, err = embedded.Restore(embedded.RestoreConfig{
+		Backup: file, Dir: filepath.Join(parent, "etcd"),
+		Prepare: func(string) error {
+			return filepath.WalkDir(parent, func(path string, entry fs.DirEntry, err error) error {
+				if err == nil && entry.Name() == "snapshot" {
+					t.Errorf("%s is there", path)
+				}
+				return err
+			})
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after, err := os.ReadFile(file); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the backup is another one now: %v", err)
 	}
 }
