@@ -35,6 +35,7 @@ func TestCharts(t *testing.T) {
 				checkFiles(t, m, w)
 			}
 			checkServices(t, m)
+			checkEnds(t, m)
 			checkPolicies(t, m)
 			checkBudgets(t, m)
 		})
@@ -396,5 +397,29 @@ func TestAFinishedBackupHoldsNoClaim(t *testing.T) {
 	}
 	if spec.JobTemplate.Spec.TTLSecondsAfterFinished == nil {
 		t.Error("a failed backup stays until three others have failed")
+	}
+}
+
+// checkEnds wants a pod of the control plane's chart that a Service leads to to go on for a moment when it is to end: Kubernetes
+// sends connections to it until all nodes know. The moment is not taken from the time that it has to end in.
+func checkEnds(t *testing.T, m manifest) {
+	t.Helper()
+	if m.chart != "oscarfed" {
+		return // OSCAR alone asks a syncer, which has no second pod
+	}
+	for _, w := range workloads(t, m) {
+		if !slices.ContainsFunc(of[*corev1.Service](m), func(s *corev1.Service) bool {
+			return labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(w.pod.Labels))
+		}) {
+			continue
+		}
+		life := w.pod.Spec.Containers[0].Lifecycle
+		if life == nil || life.PreStop == nil || life.PreStop.Sleep == nil || life.PreStop.Sleep.Seconds < 5 {
+			t.Errorf("%s refuses connections that still come when it is to end", w.name)
+			continue
+		}
+		if grace := *w.pod.Spec.TerminationGracePeriodSeconds; grace < 60+life.PreStop.Sleep.Seconds {
+			t.Errorf("%s has %d s to end, %d of which it sleeps", w.name, grace, life.PreStop.Sleep.Seconds)
+		}
 	}
 }
