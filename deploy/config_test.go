@@ -405,10 +405,15 @@ func TestTheNotesNameTheAPI(t *testing.T) {
 // A value that is for one start stays in the values of a release: each later start of the pod would be another restore.
 func TestTheNotesEndARestore(t *testing.T) {
 	helm := tool(t, "helm")
-	for set, want := range map[string]bool{"config.restored=true": true, "config.restored=false": false} {
-		notes, err := run(t, helm, "install", release, "helm/oscarfed", "--dry-run=client", "--values", "testdata/values/oscarfed-gateway.yaml", "--set", set)
-		if err != nil || strings.Contains(notes, "upgrade with config.restored=false") != want {
-			t.Errorf("%s: %v; in\n%s", set, err, notes)
+	const end = " upgrade fed CHART --reset-then-reuse-values --set config.restored=false"
+	for _, c := range []struct{ values, set, want, not string }{
+		{"oscarfed-gateway", "config.restored=true", end + " --set replicas=3\n", ""},
+		{"oscarfed-embedded", "config.restored=true", end + "\n", "--set replicas"},
+		{"oscarfed-gateway", "config.restored=false", "", "config.restored"},
+	} {
+		notes, err := run(t, helm, "install", release, "helm/oscarfed", "--dry-run=client", "--values", "testdata/values/"+c.values+".yaml", "--set", c.set)
+		if err != nil || !strings.Contains(notes, c.want) || c.not != "" && strings.Contains(notes, c.not) {
+			t.Errorf("%s with %s: %v; want %q, not %q, in\n%s", c.values, c.set, err, c.want, c.not, notes)
 		}
 	}
 }
