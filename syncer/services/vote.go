@@ -8,8 +8,7 @@ import (
 	"math"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/answers"
 	"github.com/oscarfed/oscarfed/syncer/kube"
@@ -157,20 +156,18 @@ func (s *Services) checkRoom(ctx context.Context, v *observation) (*refusal, err
 }
 
 // room is checkRoom with the nodes that are known, or why they are not.
-func (v *observation) room(nodes []kube.Node, err error) (*refusal, error) {
-	if err != nil {
-		return nil, err
+func (v *observation) room(nodes []kube.Node, unknown error) (*refusal, error) {
+	if unknown != nil {
+		return nil, unknown
 	}
-	cpu, okCPU := quantity(v.def.Service.CPU, "0.2")
-	memory, okMemory := quantity(v.def.Service.Memory, "256Mi")
-	if !okCPU || !okMemory {
-		return &refusal{record.ReasonInvalidService, fmt.Sprintf(
-			"cpu %q or memory %q is no Kubernetes quantity; use for example 500m and 0.5Gi", v.def.Service.CPU, v.def.Service.Memory)}, nil
+	pod, err := v.def.Service.Resources()
+	if err != nil {
+		return &refusal{record.ReasonInvalidService, err.Error()}, nil
 	}
 	var widest kube.Node
 	for _, n := range nodes {
 		gives := n.Allocatable
-		if (!v.def.Service.EnableGPU || gives.GPU > 0) && gives.MilliCPU >= cpu.MilliValue() && gives.MemoryBytes >= memory.Value() {
+		if gives.GPU >= pod.GPUs && gives.MilliCPU >= pod.MilliCPU && gives.MemoryBytes >= pod.MemoryBytes {
 			return nil, nil
 		}
 		if most := widest.Allocatable; gives.MilliCPU > most.MilliCPU || gives.MilliCPU == most.MilliCPU && gives.MemoryBytes > most.MemoryBytes {
@@ -180,8 +177,8 @@ func (v *observation) room(nodes []kube.Node, err error) (*refusal, error) {
 	if len(nodes) == 0 {
 		return nil, nil
 	}
-	want := fmt.Sprintf("cpu %s and memory %s", cpu.String(), memory.String())
-	if v.def.Service.EnableGPU {
+	want := fmt.Sprintf("cpu %s and memory %s", cmp.Or(v.def.Service.CPU, oscar.DefaultCPU), cmp.Or(v.def.Service.Memory, oscar.DefaultMemory))
+	if pod.GPUs > 0 {
 		want += " and a GPU"
 	}
 	return &refusal{record.ReasonDoesNotFit, fmt.Sprintf(
@@ -208,12 +205,6 @@ func (s *Services) sizesOfNodes(ctx context.Context, notBefore time.Time) ([]kub
 		nodes = append(nodes, kube.Node{Name: n.Name, Allocatable: kube.Resources{MilliCPU: n.MilliCPU, MemoryBytes: n.MemoryBytes, GPU: n.GPU}})
 	}
 	return nodes, asked, nil
-}
-
-// quantity reads a Kubernetes quantity; OSCAR has a default for an empty one.
-func quantity(value, fallback string) (resource.Quantity, bool) {
-	q, err := resource.ParseQuantity(cmp.Or(value, fallback))
-	return q, err == nil
 }
 
 // checkUser asks OSCAR, with the owner's own token, whether it lets him in.
