@@ -67,8 +67,6 @@ type Config struct {
 	SpaceInterval time.Duration
 	// EtcdRetention is the history that is kept in etcd when its space is short; 0 keeps all.
 	EtcdRetention time.Duration
-	// Deciders is how many federations are decided at once: 8.
-	Deciders int
 	// JobsPerFederation and JobsPerUser bound the jobs in flight: 10,000 and 20,000.
 	JobsPerFederation, JobsPerUser int
 	// RequestsPerUser bounds the idempotency records of one account: 500,000.
@@ -78,24 +76,18 @@ type Config struct {
 	BytesPerUser int64
 	// JobWeights are the weights by which accounts and federations share the clusters.
 	JobWeights jobs.Weights
-	// KeepJobs is for how long jobs that have ended are kept, KeepJobsEach how many of each
-	// federation, KeepJobsUser of each account, and KeepJobsAll of all: 7 days, 10,000, 50,000
-	// and 200,000.
-	KeepJobs                                time.Duration
-	KeepJobsEach, KeepJobsUser, KeepJobsAll int
+	// KeepJobs is for how long jobs that have ended are kept, and KeepJobsEach how many of each
+	// federation: 7 days, and 10,000.
+	KeepJobs     time.Duration
+	KeepJobsEach int
 	// LostAfter is for how long a cluster must have had no session before a job that it
 	// has claimed at most goes elsewhere: 10 s.
 	LostAfter time.Duration
-	// FreezeTimeout is how long an offered Job may stay frozen while no other member
-	// takes it: 60 s.
-	FreezeTimeout time.Duration
 	// EndpointNetworks are networks that members of type endpoint may be in although they
 	// are not of the public internet.
 	EndpointNetworks []netip.Prefix
 	// Dial connects to endpoints and, where a syncer has no stream, to OSCARs.
 	Dial outbound.Dial
-	// JobPause is how long a job rests after its first refusal, doubled with each: 0.5 s.
-	JobPause time.Duration
 	// Witness is a file in which this instance keeps what it knows to be committed, so
 	// that it notices when the store was restored; empty for none.
 	Witness string
@@ -114,6 +106,9 @@ type Config struct {
 	// RecentLog are the last lines of this instance's log, for who helps; nil for none.
 	RecentLog func() []byte
 }
+
+// How many jobs that have ended are kept of each account, and of all.
+const keepJobsUser, keepJobsAll = 50_000, 200_000
 
 func (c Config) withDefaults() Config {
 	def := func(d *time.Duration, v time.Duration) {
@@ -135,8 +130,6 @@ func (c Config) withDefaults() Config {
 	def(&c.SweepInterval, 10*time.Minute)
 	def(&c.KeepJobs, 7*24*time.Hour)
 	def(&c.LostAfter, 10*time.Second)
-	def(&c.JobPause, 500*time.Millisecond)
-	def(&c.FreezeTimeout, time.Minute)
 	count := func(n *int, v int) {
 		if *n <= 0 {
 			*n = v
@@ -145,14 +138,9 @@ func (c Config) withDefaults() Config {
 	count(&c.JobsPerFederation, 10_000)
 	count(&c.JobsPerUser, 20_000)
 	count(&c.KeepJobsEach, 10_000)
-	count(&c.KeepJobsUser, 50_000)
-	count(&c.KeepJobsAll, 200_000)
 	count(&c.RequestsPerUser, 500_000)
 	if c.KeepAudit <= 0 {
 		c.KeepAudit = 50_000
-	}
-	if c.Deciders == 0 {
-		c.Deciders = 8
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -54,13 +54,13 @@ func (c *ControlPlane) wire(counters *request.Counters, meter *access.Meter) err
 	c.Federations = federations.New(federations.Config{
 		Store: c.cfg.Store, State: c.state, Gate: c.gate, Requests: c.Requests, Tokens: c.Tokens, Identity: cfg.Identity, Sealer: sealer,
 		DefaultCluster: cfg.DefaultCluster, Limits: cfg.limits(), RefreshTokenMaxAge: cfg.RefreshTokenMaxAge,
-		Workers: cfg.Deciders, Step: step, Now: cfg.Now, Logger: cfg.Logger, Tracer: cfg.Tracer,
+		Step: step, Now: cfg.Now, Logger: cfg.Logger, Tracer: cfg.Tracer,
 	})
 	if c.Jobs, err = jobs.New(jobs.Config{
 		Store: c.cfg.Store, State: c.state, Gate: c.gate, Requests: c.Requests, Federations: c.Federations, Identity: cfg.Identity, Sealer: sealer,
 		PerFederation: cfg.JobsPerFederation, PerUser: cfg.JobsPerUser, Keep: cfg.KeepJobs,
-		KeepAtMost: jobs.Kept{OfFederation: cfg.KeepJobsEach, OfAccount: cfg.KeepJobsUser, All: cfg.KeepJobsAll}, Weights: cfg.JobWeights,
-		LostAfter: cfg.LostAfter, FreezeTimeout: cfg.FreezeTimeout, EndpointNetworks: cfg.EndpointNetworks, Dial: cfg.Dial, Pause: cfg.JobPause,
+		KeepAtMost: jobs.Kept{OfFederation: cfg.KeepJobsEach, OfAccount: keepJobsUser, All: keepJobsAll}, Weights: cfg.JobWeights,
+		LostAfter: cfg.LostAfter, EndpointNetworks: cfg.EndpointNetworks, Dial: cfg.Dial,
 		Now: cfg.Now, Logger: cfg.Logger, Tracer: cfg.Tracer, Registry: cfg.Registry,
 	}); err != nil {
 		return err

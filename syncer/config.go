@@ -59,9 +59,6 @@ type Config struct {
 	SharedMinIO bool
 	// Identity opens what is sealed to this cluster.
 	Identity *seal.Identity
-	// HolderTimeout is how long the holder's answer is waited for before the lack of a
-	// token is reported; default 15 s.
-	HolderTimeout time.Duration
 	// Memory keeps which registration of the cluster the syncer is for; default:
 	// as long as the process lives.
 	Memory session.Memory
@@ -82,11 +79,6 @@ type Config struct {
 
 	// Resync is the period of the full compare by one list; default 60 s, with jitter.
 	Resync time.Duration
-	// ProbeEvery is how often OSCAR is asked how it is; default 10 s, with jitter.
-	ProbeEvery time.Duration
-	// AwayAfter is how long OSCAR may be out of reach before the cluster counts as away;
-	// default SessionTTL.
-	AwayAfter time.Duration
 	// CapacityEvery is how often what the cluster has free is measured while jobs are
 	// assigned to it, and at most reported; default 15 s, with jitter. Without jobs it is
 	// measured once for each Resync.
@@ -94,7 +86,8 @@ type Config struct {
 	// OriginLook is how often it is looked whether the storage of an origin can be used;
 	// default 5 minutes, with jitter, and a fifth of it while it cannot.
 	OriginLook time.Duration
-	// SessionTTL is how long the session outlives a silent syncer; default 30 s.
+	// SessionTTL is how long the session outlives a silent syncer, and how long OSCAR may be out of
+	// reach before the cluster counts as away; default 30 s.
 	SessionTTL time.Duration
 	// KeepJobs says that Jobs which wait here are not offered to the federation.
 	KeepJobs bool
@@ -104,10 +97,9 @@ type Config struct {
 	// LateWindow is how long a POST or DELETE that was not answered may still
 	// take effect; default 300 s, OSCAR's own limit of a request.
 	LateWindow time.Duration
-	// WriteTimeout ends a POST, PUT or DELETE; default 60 s. OSCAR needs at least 6 s.
+	// WriteTimeout ends a POST, PUT or DELETE, but for one that fetches images; default 60 s. OSCAR
+	// needs at least 6 s.
 	WriteTimeout time.Duration
-	// PrefetchTimeout is WriteTimeout for a service with image_prefetch; default 400 s.
-	PrefetchTimeout time.Duration
 	// StopGrace is how long a write under way may go on after Run was told to
 	// stop; default 20 s.
 	StopGrace time.Duration
@@ -138,16 +130,12 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	period(&c.Resync, time.Minute)
-	period(&c.HolderTimeout, 15*time.Second)
 	period(&c.CapacityEvery, 15*time.Second)
 	period(&c.OriginLook, 5*time.Minute)
 	period(&c.SessionTTL, 30*time.Second)
-	period(&c.AwayAfter, c.SessionTTL)
-	period(&c.ProbeEvery, 10*time.Second)
 	period(&c.RescheduleAfter, 30*time.Second)
 	period(&c.LateWindow, 300*time.Second)
 	period(&c.WriteTimeout, 60*time.Second)
-	period(&c.PrefetchTimeout, 400*time.Second)
 	period(&c.StopGrace, 20*time.Second)
 	period(&c.RetryPause, 2*time.Second)
 	period(&c.Jobs.Timeout, time.Minute)
@@ -223,7 +211,7 @@ func (c Config) jobs() jobs.Config {
 // services has the periods of services.
 func (c Config) services() services.Config {
 	return services.Config{
-		Resync: c.Resync, WriteTimeout: c.WriteTimeout, PrefetchTimeout: c.PrefetchTimeout, StopGrace: c.StopGrace, RetryPause: c.RetryPause,
+		Resync: c.Resync, WriteTimeout: c.WriteTimeout, StopGrace: c.StopGrace, RetryPause: c.RetryPause,
 		Tracer: c.Tracer,
 	}
 }
@@ -231,6 +219,6 @@ func (c Config) services() services.Config {
 // status has the periods of what is reported of the cluster.
 func (c Config) status() status.Config {
 	return status.Config{
-		Resync: c.Resync, ProbeEvery: c.ProbeEvery, AwayAfter: c.AwayAfter, CapacityEvery: c.CapacityEvery, SharedMinIO: c.SharedMinIO,
+		Resync: c.Resync, AwayAfter: c.SessionTTL, CapacityEvery: c.CapacityEvery, SharedMinIO: c.SharedMinIO,
 	}
 }

@@ -38,7 +38,7 @@ func (s *Syncer) tellNoLease(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(min(leaseLook, s.cfg.ProbeEvery)):
+		case <-time.After(leaseLook):
 		}
 		now := ""
 		if err := s.cfg.Kube.LeaseTrouble(); err != nil {

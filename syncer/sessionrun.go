@@ -62,7 +62,7 @@ func (s *Syncer) newRun(ctx context.Context, now *session.Session) *sessionRun {
 		now.Log.Info("the cluster can be worked on again")
 		now.Compare.Send()
 	})
-	r.tokens = ownertoken.New(now, s.tokens, cfg.HolderTimeout, func(view *store.MirrorView, federation string) {
+	r.tokens = ownertoken.New(now, s.tokens, func(view *store.MirrorView, federation string) {
 		r.services.TokenArrived(view, federation)
 	})
 	r.origins = originstorage.NewWatch(ctx, now, s.origins, cfg.OriginLook, func(service string) bool { return r.jobs.Unfinished(service) > 0 })

@@ -19,6 +19,9 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 )
 
+// reconcilers is how many federations are reconciled at once.
+const reconcilers = 8
+
 // Config of a Controller.
 type Config struct {
 	Store    *store.Store
@@ -34,8 +37,6 @@ type Config struct {
 	// old a refresh token may be before its owner is told to give another one.
 	Limits             decide.Limits
 	RefreshTokenMaxAge time.Duration
-	// Workers is how many federations are reconciled at once.
-	Workers int
 	// Step counts a step that was taken, by its name.
 	Step   func(name string)
 	Now    func() time.Time
@@ -79,7 +80,7 @@ func New(cfg Config) *Controller {
 		replicaTokens:    listing.NewTokens("replicas", cfg.Identity.Derive("oscarfed list")),
 	}
 	c.federations = worker.New(worker.Config[string]{
-		Handle: c.reconcile, Goroutines: cfg.Workers, Stale: []error{gate.ErrStale},
+		Handle: c.reconcile, Goroutines: reconcilers, Stale: []error{gate.ErrStale},
 		OnError: func(uid string, err error) {
 			cfg.Logger.Warn("a step of a federation was not taken; it is tried again", "federation", uid, "error", err)
 		},

@@ -13,8 +13,8 @@ import (
 const (
 	// maxTries is how many attempts of a job may be refused before it is parked.
 	maxTries = 5
-	// retryMost is the longest pause after a refusal.
-	retryMost = time.Minute
+	// firstPause is how long a job rests after its first refusal, doubled with each.
+	firstPause = 500 * time.Millisecond
 	// keepAttempts bounds Job.Past.
 	keepAttempts = 16
 	// maxMessage bounds what of a report's message is kept with the job, in bytes.
@@ -58,8 +58,6 @@ type situation struct {
 	thawed bool
 	epoch  string
 	now    time.Time
-	// pause is the first one after a refusal.
-	pause time.Duration
 }
 
 // decision is the next step of a job: what its record is then, and what becomes
@@ -222,7 +220,7 @@ func (s situation) refused() decision {
 	})
 	next.Tries++
 	next.Reason, next.Message = r.Reason, view.Shorten(r.Message, maxMessage)
-	return retry(next, s.now, s.pause)
+	return retry(next, s.now)
 }
 
 // withoutInputs is the step when the inputs could not be read: its syncer is certain that nothing of
@@ -230,7 +228,7 @@ func (s situation) refused() decision {
 func (s situation) withoutInputs() decision {
 	next := s.failedAttempt(*s.report)
 	next.Tries++
-	return retry(next, s.now, s.pause)
+	return retry(next, s.now)
 }
 
 // failedAttempt is the job without its attempt that has failed.
@@ -242,7 +240,7 @@ func (s situation) failedAttempt(r record.JobReport) record.Job {
 }
 
 // retry queues a job again that was refused, or parks it.
-func retry(next record.Job, now time.Time, first time.Duration) decision {
+func retry(next record.Job, now time.Time) decision {
 	if next.Tries >= maxTries {
 		at := record.At(now)
 		next.State, next.EndedAt = record.JobParked, &at
@@ -250,22 +248,18 @@ func retry(next record.Job, now time.Time, first time.Duration) decision {
 		next.Message = "it was refused " + strconv.Itoa(next.Tries) + " times; the attempts say why. Replay it when that is mended"
 		return decision{name: "park", next: next, drop: true}
 	}
-	at := record.At(now.Add(pauseBefore(next.Job, next.Tries, first)))
+	at := record.At(now.Add(pauseBefore(next.Job, next.Tries)))
 	next.NotBefore = &at
 	return decision{name: "requeue", next: next, drop: true}
 }
 
 // pauseBefore is how long a job rests after it was refused so many times: doubled
 // each time, spread by a quarter, for each job its own.
-func pauseBefore(job string, tries int, first time.Duration) time.Duration {
-	d := first
-	for i := 1; i < tries && d < retryMost; i++ {
-		d *= 2
-	}
+func pauseBefore(job string, tries int) time.Duration {
+	d := firstPause << (min(tries, maxTries) - 1)
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(job + "." + strconv.Itoa(tries))) // it never fails
-	d += d / 4 * time.Duration(h.Sum32()%1024) / 1024
-	return min(d, retryMost)
+	return d + d/4*time.Duration(h.Sum32()%1024)/1024
 }
 
 // requeued is the job without its present attempt, which is remembered.

@@ -33,9 +33,11 @@ type offerSituation struct {
 	frozenSince, goneSince time.Time
 	// crowded says that the cluster has more answers than a syncer has offers, by far.
 	crowded bool
-	// freezeTimeout is how long a Job may stay frozen while no other member takes it.
-	freezeTimeout time.Duration
 }
+
+// freezeTimeout is how long a Job may stay frozen while no other member takes it, and how long a
+// freeze that its syncer has not carried out holds up others.
+const freezeTimeout = time.Minute
 
 // offerDecision is the next step about an offer. The zero value is no step.
 type offerDecision struct {
@@ -97,7 +99,7 @@ func decideOffer(s offerSituation) offerDecision {
 	case s.posted:
 		return offerDecision{name: "release", answer: record.OfferRelease, thaw: true}
 	case s.job.State != record.JobQueued:
-	case s.disbanded, s.now.Sub(s.frozenSince) > s.freezeTimeout:
+	case s.disbanded, s.now.Sub(s.frozenSince) > freezeTimeout:
 		return offerDecision{name: "restore", answer: record.OfferRestore, back: true}
 	}
 	if s.stale || s.answer == "" {
@@ -120,7 +122,7 @@ func (s offerSituation) leftovers(frozenHere bool) offerDecision {
 	switch {
 	case frozenHere && s.posted:
 		return offerDecision{name: "release", answer: record.OfferRelease, thaw: true}
-	case frozenHere && s.job.State == record.JobQueued && s.now.Sub(s.frozenSince) > s.freezeTimeout:
+	case frozenHere && s.job.State == record.JobQueued && s.now.Sub(s.frozenSince) > freezeTimeout:
 		return offerDecision{name: "restore", answer: record.OfferRestore, back: true}
 	case frozenHere, s.answer == "", !s.crowded && (s.goneSince.IsZero() || s.now.Sub(s.goneSince) <= goneFor):
 		return offerDecision{}

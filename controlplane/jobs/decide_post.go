@@ -38,7 +38,7 @@ func decidePosted(s situation, what postedWhat) decision {
 		next := s.requeued(record.Attempt{State: record.JobRefused, Reason: record.JobEndpointRefused, Status: what.status, Message: view.Shorten(what.message, maxMessage)})
 		next.Tries++
 		next.Reason, next.Message = record.JobEndpointRefused, view.Shorten(what.message, maxMessage)
-		return retry(next, s.now, s.pause)
+		return retry(next, s.now)
 	}
 	return uncertain(s, what.message)
 }

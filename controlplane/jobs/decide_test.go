@@ -21,7 +21,7 @@ func standingJob(edit ...func(*situation)) situation {
 			V: 1, Job: "j", Federation: "f", State: record.JobAssigned, Attempt: 1, Reserved: &record.Room{Millicores: 1},
 			Place: &record.Place{ClusterID: "c", ServiceName: "s"},
 		},
-		assigned: true, registered: true, listed: true, session: 7, now: jobClock, pause: time.Second,
+		assigned: true, registered: true, listed: true, session: 7, now: jobClock,
 	}
 	for _, e := range edit {
 		e(&s)
@@ -208,13 +208,13 @@ func TestAJobOfAClusterThatIsAwayCanBeGivenUp(t *testing.T) {
 }
 
 func TestPauseBefore(t *testing.T) {
-	for tries, least := range map[int]time.Duration{1: 500 * time.Millisecond, 2: time.Second, 4: 4 * time.Second, 100: retryMost} {
-		d := pauseBefore("a job", tries, 500*time.Millisecond)
-		if d < least || d > min(least*5/4, retryMost) || d != pauseBefore("a job", tries, 500*time.Millisecond) {
+	for tries, least := range map[int]time.Duration{1: 500 * time.Millisecond, 2: time.Second, 4: 4 * time.Second, 100: 8 * time.Second} {
+		d := pauseBefore("a job", tries)
+		if d < least || d > least*5/4 || d != pauseBefore("a job", tries) {
 			t.Errorf("after %d refusals: %s", tries, d)
 		}
 	}
-	if pauseBefore("a job", 3, time.Second) == pauseBefore("another", 3, time.Second) {
+	if pauseBefore("a job", 3) == pauseBefore("another", 3) {
 		t.Error("two jobs rest for the same time")
 	}
 }
@@ -286,7 +286,7 @@ func TestDecideOffer(t *testing.T) {
 		return &record.Job{Job: "j", State: state, Frozen: &record.Place{ClusterID: "c"}, FrozenAt: &at}
 	}
 	offer := func(state record.OfferState, job *record.Job, answer record.OfferWord, edit ...func(*offerSituation)) offerSituation {
-		s := offerSituation{job: job, offer: record.Offer{State: state}, cluster: "c", answer: answer, now: jobClock, frozenSince: jobClock, freezeTimeout: time.Minute}
+		s := offerSituation{job: job, offer: record.Offer{State: state}, cluster: "c", answer: answer, now: jobClock, frozenSince: jobClock}
 		for _, e := range edit {
 			e(&s)
 		}

@@ -117,7 +117,7 @@ func (c *Controller) assign(ctx context.Context) (roundResult, error) {
 	d, now := c.dispatcher, c.cfg.Now()
 	p := newRound(&c.seen, now, c.cfg.Weights, c.needs.get)
 	p.tooMany = func(v *view.View, sit *offerSituation) bool { return c.tooMany(v, sit, taking{}) }
-	p.scope, p.blocked, p.freezeTimeout = d.scope(now), d.blocked, c.cfg.FreezeTimeout
+	p.scope, p.blocked = d.scope(now), d.blocked
 	out, err := c.assignIn(ctx, p)
 	if err != nil {
 		d.active.add(p.scope)

@@ -40,15 +40,11 @@ type Config struct {
 	// LostAfter is how long a cluster must have no session before its jobs, if it has claimed them
 	// at most, go to another member.
 	LostAfter time.Duration
-	// FreezeTimeout is how long an offered Job may stay frozen while no other member takes it.
-	FreezeTimeout time.Duration
 	// EndpointNetworks are networks that members of type endpoint may be in although they
 	// are not of the public internet.
 	EndpointNetworks []netip.Prefix
 	// Dial connects to endpoints.
-	Dial outbound.Dial
-	// Pause is how long a job rests after its first refusal, doubled with each.
-	Pause  time.Duration
+	Dial   outbound.Dial
 	Now    func() time.Time
 	Logger *slog.Logger
 	// Tracer makes a span of each step of a traced job; nil for none.

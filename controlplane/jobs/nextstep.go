@@ -16,8 +16,7 @@ type stepConfig struct {
 	// seen is when this instance first saw the pauses of jobs, and frozen Jobs.
 	seen *clock.FirstSeen
 	// lost says whether a cluster has been away for so long that its claimed jobs go to others.
-	lost                 func(cluster string) bool
-	pause, freezeTimeout time.Duration
+	lost func(cluster string) bool
 	// tooMany says that a job that is offered would be one too many.
 	tooMany func(*view.View, *offerSituation) bool
 	// ofFound is of how many unknown jobs that have ended one cluster may be the source, and full is told of a cluster that
@@ -29,7 +28,7 @@ type stepConfig struct {
 // stepConfig has the offered Jobs that are taken already.
 func (c *Controller) stepConfig(taken taking) stepConfig {
 	return stepConfig{
-		now: c.cfg.Now(), seen: &c.seen, lost: c.clusterLost, pause: c.cfg.Pause, freezeTimeout: c.cfg.FreezeTimeout,
+		now: c.cfg.Now(), seen: &c.seen, lost: c.clusterLost,
 		tooMany: func(v *view.View, sit *offerSituation) bool { return c.tooMany(v, sit, taken) },
 		ofFound: c.cfg.KeepAtMost.OfFederation, full: c.foundTooMany,
 	}
@@ -56,7 +55,6 @@ func nextStep(v *view.View, id string, cfg stepConfig) *step {
 		return &step{name: "follow", rev: j.Rev, was: *j.Rec, next: next, watch: map[string]int64{record.FederationKey(heir.UID): v.Federations.Get(heir.UID).Rev}}
 	}
 	sit, report := situationOfJob(v, j.Rec, cfg.now)
-	sit.pause = cfg.pause
 	if p := j.Rec.Place; p != nil {
 		sit.lost = cfg.lost(p.ClusterID)
 	}

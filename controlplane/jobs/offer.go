@@ -35,7 +35,6 @@ func offerStep(v *view.View, id string, cfg stepConfig) *step {
 		if !ok {
 			continue
 		}
-		sit.freezeTimeout = cfg.freezeTimeout
 		sit.full = cfg.tooMany(v, &sit)
 		if d := decideOffer(sit); d.name != "" {
 			return stepOfOffer(v, id, sit, d)
@@ -401,7 +400,7 @@ func (p *round) freezes(v *view.View) (under map[string]int, there map[ofCluster
 				continue
 			}
 			there[ofCluster{o.Federation, cluster}]++
-			if asked := p.seen.Since(job+"/freeze/"+cluster, a.Rec.AnsweredAt.String(), p.now); p.now.Sub(asked) <= p.freezeTimeout {
+			if asked := p.seen.Since(job+"/freeze/"+cluster, a.Rec.AnsweredAt.String(), p.now); p.now.Sub(asked) <= freezeTimeout {
 				under[o.Federation]++
 			}
 		}

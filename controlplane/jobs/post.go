@@ -176,7 +176,6 @@ func (c *Controller) postSituation(id string) (sit situation, rev int64, ok bool
 		}
 		ok, rev = true, j.Rev
 		sit, _ = situationOfJob(v, j.Rec, c.cfg.Now())
-		sit.pause = c.cfg.Pause
 	})
 	return sit, rev, ok
 }

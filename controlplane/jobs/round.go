@@ -25,9 +25,7 @@ type round struct {
 	weights Weights
 	// tooMany says that a job that is offered would be one too many.
 	tooMany func(*view.View, *offerSituation) bool
-	// freezeTimeout is how long a freeze that its syncer has not carried out holds up others.
-	freezeTimeout time.Duration
-	epoch         string
+	epoch   string
 	// scope is what it looks at.
 	scope scope
 	// clusters, and the candidates of federations, are those that the round has looked at.

@@ -240,7 +240,7 @@ func TestAJobThatIsHeldAtAClusterThatIsRemovedGoesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		v := view.Of(append(slices.Clone(kvs), store.KV{Key: record.JobKey(job.Job), Value: text, ModRevision: 1000})...)
-		p := nextStep(v, job.Job, stepConfig{now: time.Now(), seen: &clock.FirstSeen{}, lost: func(string) bool { return false }, freezeTimeout: time.Hour})
+		p := nextStep(v, job.Job, stepConfig{now: time.Now(), seen: &clock.FirstSeen{}, lost: func(string) bool { return false }})
 		if (p != nil) != c.thaws || p != nil && (p.next.Frozen != nil || p.next.State != record.JobQueued) {
 			t.Errorf("%s: %+v", name, p)
 		}

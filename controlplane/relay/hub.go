@@ -27,11 +27,12 @@ type Peer struct {
 	Since time.Time
 }
 
-// Config of a Hub. Zero durations mean their defaults.
+// pingAfter is the silence after which a stream is pinged. A stream that does not answer within the
+// same time again, or takes no byte, is closed.
+const pingAfter = 15 * time.Second
+
+// Config of a Hub.
 type Config struct {
-	// Ping is the silence after which a stream is pinged: 15 s. A stream that does not answer
-	// within the same time again, or takes no byte, is closed.
-	Ping     time.Duration
 	Logger   *slog.Logger
 	Registry prometheus.Registerer
 }
@@ -75,9 +76,6 @@ const maxRuns, maxLogs, maxWaiting = 128, 16, 56
 
 // New makes a Hub without streams.
 func New(cfg Config) (*Hub, error) {
-	if cfg.Ping <= 0 {
-		cfg.Ping = 15 * time.Second
-	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -144,7 +142,7 @@ func (h *Hub) open(ctx context.Context, peer Peer, conn net.Conn) (*stream, erro
 		// the requests that are answered. A connection that is dead, pings tell.
 		ExpectContinueTimeout: continueTimeout,
 		HTTP2: &http.HTTP2Config{
-			SendPingTimeout: h.cfg.Ping, PingTimeout: h.cfg.Ping, WriteByteTimeout: 2 * h.cfg.Ping,
+			SendPingTimeout: pingAfter, PingTimeout: pingAfter, WriteByteTimeout: 2 * pingAfter,
 			MaxReceiveBufferPerStream: requestBuffer, MaxReceiveBufferPerConnection: connectionBuffer,
 		},
 	}

@@ -19,8 +19,6 @@ import (
 type Tokens struct {
 	session *session.Session
 	keeper  *token.Keeper
-	// holderTimeout is how long the answer of the holder of a refresh token may take.
-	holderTimeout time.Duration
 	// queue has the federations whose tokens are to be reconciled, and needs those that
 	// lack one here.
 	queue *worker.Worker[string]
@@ -32,9 +30,12 @@ type Tokens struct {
 	onNews func(view *store.MirrorView, federation string)
 }
 
+// holderTimeout is how long the holder's answer is waited for before the lack of a token is reported.
+const holderTimeout = 15 * time.Second
+
 // New starts nothing.
-func New(now *session.Session, process *Process, holderTimeout time.Duration, onNews func(*store.MirrorView, string)) *Tokens {
-	t := &Tokens{session: now, keeper: process.keeper, holderTimeout: holderTimeout, needs: newNeeds(now.Now), news: &bell{}, onNews: onNews}
+func New(now *session.Session, process *Process, onNews func(*store.MirrorView, string)) *Tokens {
+	t := &Tokens{session: now, keeper: process.keeper, needs: newNeeds(now.Now), news: &bell{}, onNews: onNews}
 	t.queue = worker.New(worker.Config[string]{
 		Handle: t.reconcile, Goroutines: workers, MinBackoff: 100 * time.Millisecond, MaxBackoff: 30 * time.Second,
 		Stale: []error{session.ErrStale},

@@ -121,7 +121,7 @@ func (t *Tokens) fromHolder(d *record.Desired, delivered error) (AccessToken, er
 		return AccessToken{}, delivered
 	case have.reason != "":
 		return AccessToken{}, &NoTokenError{Reason: have.reason, Message: have.message}
-	case now.Sub(since) < t.holderTimeout:
+	case now.Sub(since) < holderTimeout:
 		return AccessToken{}, &NoTokenError{Reason: record.ReasonNeedsUserToken, Message: "the holder is asked", Pending: true}
 	}
 	return AccessToken{}, delivered

@@ -37,8 +37,6 @@ type Config struct {
 	// is a stream to another one: 1 min. The first pause is an eighth of it, and so are the first
 	// 16 while an instance is known to be without one.
 	Look time.Duration
-	// Ping is the silence after which a stream is pinged: 15 s.
-	Ping time.Duration
 	// Now is the clock by which the API's certificate is verified; nil is time.Now.
 	Now      func() time.Time
 	Logger   *slog.Logger
@@ -58,7 +56,6 @@ func (c Config) withDefaults() Config {
 	def(&c.FirstPause, time.Second)
 	def(&c.LastPause, time.Minute)
 	def(&c.Look, time.Minute)
-	def(&c.Ping, 15*time.Second)
 	c.Limits = c.Limits.withDefaults()
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

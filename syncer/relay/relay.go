@@ -214,6 +214,8 @@ const (
 	// maxConcurrent bounds the requests of one instance; Limits bounds those of all instances.
 	maxConcurrent = 256
 	maxHead       = 32 << 10 // bytes
+	// pingAfter is the silence after which a stream is pinged.
+	pingAfter = 15 * time.Second
 	// Bytes of requests' bodies that wait to be read. All of a connection have space at once: one
 	// that OSCAR does not take keeps no other one from coming.
 	requestBuffer    = 256 << 10
@@ -232,7 +234,7 @@ func (r *Relay) serve(ctx context.Context, conn net.Conn, handler http.Handler) 
 	server := &http.Server{
 		Handler: handler, Protocols: protocols, MaxHeaderBytes: maxHead, ReadHeaderTimeout: r.cfg.Timeout,
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: maxConcurrent, SendPingTimeout: r.cfg.Ping, PingTimeout: r.cfg.Ping, WriteByteTimeout: 2 * r.cfg.Ping,
+			MaxConcurrentStreams: maxConcurrent, SendPingTimeout: pingAfter, PingTimeout: pingAfter, WriteByteTimeout: 2 * pingAfter,
 			MaxReceiveBufferPerStream: requestBuffer, MaxReceiveBufferPerConnection: connectionBuffer,
 		},
 		BaseContext: func(net.Listener) context.Context { return ctx },

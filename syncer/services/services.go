@@ -30,9 +30,9 @@ const deciding = 8
 type Config struct {
 	// Resync is the period of the full compare by one list.
 	Resync time.Duration
-	// WriteTimeout ends a POST, PUT or DELETE, and PrefetchTimeout that of a service with
-	// image_prefetch. StopGrace is how long one may go on after the session.
-	WriteTimeout, PrefetchTimeout, StopGrace time.Duration
+	// WriteTimeout ends a POST, PUT or DELETE, and StopGrace is how long one may go on after the
+	// session.
+	WriteTimeout, StopGrace time.Duration
 	// RetryPause is the first pause after a failed write, doubled each time.
 	RetryPause time.Duration
 	// Tracer makes a span of each write for a traced request; nil for none.

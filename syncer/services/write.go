@@ -144,10 +144,13 @@ func requestOf(v *observation) string {
 	return v.desired.RequestID
 }
 
+// prefetchTimeout ends a write of a service with image_prefetch.
+const prefetchTimeout = 400 * time.Second
+
 // timeout of a write: a POST waits until images are fetched, when that is asked.
 func (s *Services) timeout(v *observation) time.Duration {
 	if v.def != nil && v.def.Service.ImagePrefetch {
-		return s.cfg.PrefetchTimeout
+		return prefetchTimeout
 	}
 	return s.cfg.WriteTimeout
 }

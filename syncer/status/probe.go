@@ -12,6 +12,8 @@ import (
 )
 
 const (
+	// probeEvery is the pause between probes, with jitter.
+	probeEvery = 10 * time.Second
 	// probeTroubled is the pause between probes while something is amiss.
 	probeTroubled = 2 * time.Second
 	// bucketsShare bounds how much of its time OSCAR spends on lists of buckets for us:
@@ -22,9 +24,9 @@ const (
 // probe asks OSCAR how it is, so that a cluster that cannot be worked with is told
 // before a user tries, and OSCAR's version as it is now.
 func (s *Status) probe(ctx context.Context) {
-	bucketsAt := s.session.Now().Add(s.cfg.ProbeEvery)
+	bucketsAt := s.session.Now().Add(probeEvery)
 	for {
-		pause := time.Duration(float64(s.cfg.ProbeEvery) * (0.9 + 0.2*rand.Float64())) //nolint:gosec // spreads load
+		pause := time.Duration(float64(probeEvery) * (0.9 + 0.2*rand.Float64())) //nolint:gosec // spreads load
 		if len(s.answers.Health.Troubled()) > 0 {
 			pause = min(pause, probeTroubled)
 		}
@@ -41,7 +43,7 @@ func (s *Status) probe(ctx context.Context) {
 			}
 			s.answers.Ask(ctx, ops)
 			if now.After(bucketsAt) {
-				bucketsAt = s.session.Now().Add(max(s.cfg.ProbeEvery, bucketsShare*s.session.Now().Sub(now)))
+				bucketsAt = s.session.Now().Add(max(probeEvery, bucketsShare*s.session.Now().Sub(now)))
 			}
 		}
 		if err := s.reportCondition(ctx); err != nil && ctx.Err() == nil {

@@ -16,9 +16,8 @@ import (
 
 // Config says how often is looked.
 type Config struct {
-	// Resync is the period of the full compare, and ProbeEvery how often OSCAR is asked
-	// how it is.
-	Resync, ProbeEvery time.Duration
+	// Resync is the period of the full compare.
+	Resync time.Duration
 	// AwayAfter is how long OSCAR may be out of reach before the cluster counts as away.
 	AwayAfter time.Duration
 	// CapacityEvery is how often what is free is measured while jobs are assigned to the
