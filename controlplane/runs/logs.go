@@ -43,21 +43,22 @@ type JobList struct {
 	Missing []string
 }
 
-// logMembers are the replicas whose Jobs a caller means: all of the federation for its
-// coordinator, and otherwise the one that is named; for the name of an attempt of ours
-// where that is, whichever is named. all says whether the caller sees the Jobs of all
-// users. A caller who may only read sees an empty list, as at OSCAR.
-func (c *Controller) logMembers(ctx context.Context, caller identity.Caller, in LogTarget, job string) (members []target, missing []string, all bool, err error) {
+// serviceOf is the service of the Jobs that a caller means, which he may read.
+func (c *Controller) serviceOf(ctx context.Context, caller identity.Caller, in LogTarget) (view.MemberRef, error) {
 	if err := c.gate.Fresh(ctx); err != nil {
-		return nil, nil, false, err
+		return view.MemberRef{}, err
 	}
 	p, err := c.state.Find(caller, in.Service, in.ClusterID)
-	if err != nil {
-		return nil, nil, false, err
+	if err == nil && p.Rec.Phase.Result() {
+		err = view.NoService(in.Service, p.Rec.Phase)
 	}
-	if p.Rec.Phase.Result() {
-		return nil, nil, false, view.NoService(in.Service, p.Rec.Phase)
-	}
+	return p, err
+}
+
+// logMembers are the replicas whose Jobs a caller means: all of the federation for its
+// coordinator, and otherwise the one that is named; for the name of an attempt of ours
+// where that is, whichever is named.
+func (c *Controller) logMembers(caller identity.Caller, p view.MemberRef, job string) (members []target, missing []string) {
 	tenant := c.tenant(caller, p.Rec)
 	list := []record.Member{p.At()}
 	if p.At().Coordinator {
@@ -79,7 +80,22 @@ func (c *Controller) logMembers(ctx context.Context, caller identity.Caller, in 
 			}
 		}
 	})
-	return members, missing, caller.MayChange(p.Rec.Owner), nil
+	return members, missing
+}
+
+// mayReadLog says whether a caller may see what a Job of a service that he may read has written:
+// the owner of the service, and the sender of a job of ours. OSCAR shows a reader no Jobs; here he
+// sees the names of others' jobs, and not their logs.
+func (c *Controller) mayReadLog(caller identity.Caller, f *record.Federation, name string) bool {
+	if caller.MayChange(f.Owner) {
+		return true
+	}
+	id, _, ours := record.OfJobName(name)
+	if !ours || caller.Subject == "" {
+		return false
+	}
+	job, err := c.jobs.Lookup(caller, id)
+	return err == nil && job.Federation == f.UID && job.By == caller.Subject
 }
 
 // attemptAt gives the members of a federation that an attempt of a job was given to, by its
@@ -115,14 +131,15 @@ func (c *Controller) JobLogs(ctx context.Context, caller identity.Caller, in Log
 	if err != nil {
 		return nil, err
 	}
-	members, missing, all, err := c.logMembers(ctx, caller, in, "")
+	p, err := c.serviceOf(ctx, caller, in)
 	if err != nil {
 		return nil, err
 	}
 	out := &JobList{Jobs: map[string]JobInfo{}}
-	if !all {
+	if !caller.MayChange(p.Rec.Owner) { // as at OSCAR
 		return out, nil
 	}
+	members, missing := c.logMembers(caller, p, "")
 	out.Missing = missing
 	type asked struct {
 		target
@@ -198,13 +215,14 @@ func (e *ending) Close() error {
 // JobLog streams the output of a Job from the member that has it. At OSCAR an unknown
 // Job is a 500, and one whose pod has not started a 404: here both are not found.
 func (c *Controller) JobLog(ctx context.Context, caller identity.Caller, in LogTarget, job string, timestamps bool) (*Answer, error) {
-	members, missing, _, err := c.logMembers(ctx, caller, in, job)
+	p, err := c.serviceOf(ctx, caller, in)
 	if err != nil {
 		return nil, err
 	}
-	if !plausibleJob(job) {
+	if !plausibleJob(job) || !c.mayReadLog(caller, p.Rec, job) {
 		return nil, fault.NotFound(fmt.Sprintf("there is no log of %.100q", job))
 	}
+	members, missing := c.logMembers(caller, p, job)
 	replies := everywhere(ctx, members,
 		func(ctx context.Context, t target) (*http.Response, error) {
 			return c.relay.Log(ctx, t.Replica, job, timestamps)
@@ -284,14 +302,15 @@ func (c *Controller) DeleteJobLog(ctx context.Context, caller identity.Caller, i
 
 // deleteJobs sends a deletion to the members that may have what it names. job is the name of
 // one Job, empty for many.
-func (c *Controller) deleteJobs(ctx context.Context, caller identity.Caller, in LogTarget, job string, ask func(context.Context, target) (*http.Response, error)) (missing []string, err error) {
-	members, missing, all, err := c.logMembers(ctx, caller, in, job)
+func (c *Controller) deleteJobs(ctx context.Context, caller identity.Caller, in LogTarget, job string, ask func(context.Context, target) (*http.Response, error)) ([]string, error) {
+	p, err := c.serviceOf(ctx, caller, in)
 	if err != nil {
 		return nil, err
 	}
-	if !all {
+	if !caller.MayChange(p.Rec.Owner) {
 		return nil, &fault.Error{Code: fault.CodeForbidden, Message: "only its owner may delete the jobs of a service"}
 	}
+	members, missing := c.logMembers(caller, p, job)
 	sent := order(ctx, members, missing, ask, http.StatusNoContent, http.StatusNotFound)
 	switch {
 	case sent.done > 0:

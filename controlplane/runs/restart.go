@@ -14,14 +14,15 @@ import (
 // Restart has the OSCARs of the members restart the pods of an exposed service: of all members by
 // the coordinator's name, of one by its own. It says of the members that were not reached why.
 // Nothing is kept: a restart does not change what is desired.
-func (c *Controller) Restart(ctx context.Context, caller identity.Caller, in LogTarget) (missing []string, err error) {
-	members, missing, owns, err := c.logMembers(ctx, caller, in, "")
+func (c *Controller) Restart(ctx context.Context, caller identity.Caller, in LogTarget) ([]string, error) {
+	p, err := c.serviceOf(ctx, caller, in)
 	switch {
 	case err != nil:
 		return nil, err
-	case !owns:
+	case !caller.MayChange(p.Rec.Owner):
 		return nil, &fault.Error{Code: fault.CodeForbidden, Message: fmt.Sprintf("User %s doesn't have permission to manage this service", caller.Subject)}
 	}
+	members, missing := c.logMembers(caller, p, "")
 	sent := order(ctx, members, missing, func(ctx context.Context, t target) (*http.Response, error) { return c.relay.Restart(ctx, t.Replica) },
 		http.StatusOK, http.StatusBadRequest)
 	switch {

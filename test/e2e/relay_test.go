@@ -85,6 +85,65 @@ func (f *functions) take() []string {
 	return taken
 }
 
+// What a job has written is shown to the owner of its service and to its sender, not to the other users of the service.
+func TestAUserReadsTheLogOfAnothersJob(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := withUsers(t, func(o *world.Options) { o.Clusters, o.Names = []string{a}, []string{"svc"} })
+		const bob, carol = "bob", "carol"
+		w.AddUser(bob)
+		w.AddUser(carol)
+		w.AwaitStreams(w.CP)
+		if err := createAs(w, w.Token(alice, nil), `{"name":"svc","cluster_id":"oscar-cluster-a","visibility":"public","image":"i","script":"s"}`, client.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		origin, _ := w.Cluster(a).Sim.Service("svc")
+		// send gives the name at OSCAR of a job that runs.
+		send := func(who *client.Client) string {
+			t.Helper()
+			sent, err := who.SubmitJob(t.Context(), "svc", []byte("event"), client.JobOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var name string
+			w.Eventually("it is submitted", func() bool {
+				job, err := w.Client.Job(t.Context(), sent.ID)
+				if err != nil || job.State != "submitted" {
+					return false
+				}
+				name = job.Place.JobName
+				return true
+			})
+			if err := w.Cluster(a).Sim.SetJobStatus("svc", name, oscarsim.JobRunning); err != nil {
+				t.Fatal(err)
+			}
+			return name
+		}
+		ownOfOSCAR := world.Must(w.Cluster(a).Sim.AddJob("svc", oscarsim.JobRunning))(t)
+		for _, tt := range []struct {
+			what, job string
+			readers   []string
+		}{
+			{"carol's job", send(w.WithToken(w.Token(carol, nil))), []string{alice, carol}},
+			{"a job by the service's token, as an upload sends it", send(w.WithToken(origin.Token)), []string{alice}},
+			{"a job that did not come in here", ownOfOSCAR, []string{alice}},
+		} {
+			for _, who := range []string{alice, bob, carol} {
+				want := http.StatusNotFound
+				if slices.Contains(tt.readers, who) {
+					want = http.StatusOK
+				}
+				token := "Bearer " + w.Token(who, nil)
+				if status, _, body := w.Raw(http.MethodGet, "/system/logs/svc/"+tt.job, "", token); status != want {
+					t.Errorf("the log of %s is answered %s with %d %s", tt.what, who, status, body)
+				}
+			}
+			if status, _, _ := w.Do(http.MethodGet, "/system/logs/svc/"+tt.job, ""); status != http.StatusOK {
+				t.Errorf("the log of %s is answered the administrator with %d", tt.what, status)
+			}
+		}
+	})
+}
+
 // Clusters are reached by nothing but their syncers' streams: no token may be sent to the
 // addresses that they are registered with.
 func TestInvocationsAndLogsGoThroughTheStreams(t *testing.T) {
