@@ -20,6 +20,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/relay"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/internal/share"
+	"github.com/oscarfed/oscarfed/store/record"
 )
 
 // OSCAR's own paths of buckets, volumes, quotas and usage. A list is the sum over the caller's
@@ -249,10 +250,35 @@ func forwardTarget(v *view.View, caller identity.Caller, cluster string) (target
 	if reg == nil || reg.Revoked != nil {
 		return target{}, fault.NotFound(fmt.Sprintf("there is no cluster %.100q", cluster))
 	}
-	if len(reg.AllowedGroups) > 0 && !caller.InGroup(reg.AllowedGroups...) {
-		return target{}, &fault.Error{Code: fault.CodeForbidden, Message: fmt.Sprintf("cluster %s is for the members of other groups", cluster)}
+	if !mayPlace(caller, reg) {
+		return target{}, forOthers(cluster)
 	}
 	return target{Replica: relay.Replica{Cluster: cluster, ClusterUID: reg.UID, UID: reg.UID}}, nil
+}
+
+// mayPlace says whether the groups of a cluster let a caller in.
+func mayPlace(caller identity.Caller, reg *record.Cluster) bool {
+	return len(reg.AllowedGroups) == 0 || caller.InGroup(reg.AllowedGroups...)
+}
+
+func forOthers(cluster string) *fault.Error {
+	return &fault.Error{Code: fault.CodeForbidden, Message: fmt.Sprintf("cluster %s is for the members of other groups", cluster)}
+}
+
+// clustersWithReplicas are those with a replica of the caller's.
+func clustersWithReplicas(v *view.View, caller identity.Caller) map[string]bool {
+	ids := map[string]bool{}
+	for _, f := range v.Federations.All() {
+		if f.Rec.Owner != caller.Subject || f.Rec.Phase.Result() {
+			continue
+		}
+		for _, m := range f.Rec.Members {
+			if m.Replica() {
+				ids[m.ClusterID] = true
+			}
+		}
+	}
+	return ids
 }
 
 // forwardError is what the caller is told when a cluster has not answered.
@@ -397,17 +423,7 @@ func wholly(resp *http.Response, err error) (*http.Response, error) {
 func (c *Controller) clustersOf(caller identity.Caller, named string) (targets []target, missing []string, err error) {
 	tenant := share.Tenant{Account: c.word(caller.Subject)}
 	c.state.Read(func(v *view.View) {
-		ids := map[string]bool{}
-		for _, f := range v.Federations.All() {
-			if f.Rec.Owner != caller.Subject || f.Rec.Phase.Result() {
-				continue
-			}
-			for _, m := range f.Rec.Members {
-				if m.Replica() {
-					ids[m.ClusterID] = true
-				}
-			}
-		}
+		ids := clustersWithReplicas(v, caller)
 		for _, id := range []string{named, c.cfg.DefaultCluster} {
 			if id != "" {
 				ids[id] = true

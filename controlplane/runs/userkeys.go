@@ -32,7 +32,9 @@ const (
 )
 
 // StorageOf asks the OSCAR of a cluster, through its syncer, for the caller's own keys of
-// its MinIO, with the caller's access token and no other credentials. It keeps nothing.
+// its MinIO, with the caller's access token and no other credentials. It keeps nothing. A cluster of
+// other groups is asked only while a replica of the caller's stands there: the jobs of workers use his
+// keys, also when he has left the group.
 func (c *Controller) StorageOf(ctx context.Context, caller identity.Caller, cluster string) (*UserKeys, error) {
 	token, _ := caller.Token()
 	if caller.Administrator || token == "" {
@@ -48,6 +50,10 @@ func (c *Controller) StorageOf(ctx context.Context, caller identity.Caller, clus
 		reg := v.Clusters.Get(cluster).Rec
 		if reg == nil || reg.Revoked != nil {
 			away = fault.NotFound(fmt.Sprintf("there is no cluster %q", cluster))
+			return
+		}
+		if !mayPlace(caller, reg) && !clustersWithReplicas(v, caller)[cluster] {
+			away = forOthers(cluster)
 			return
 		}
 		to.ClusterUID = reg.UID

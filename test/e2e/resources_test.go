@@ -163,6 +163,21 @@ func TestWhatAUserHasAtTheOSCARs(t *testing.T) {
 			if status, _, _ := buckets("Bearer "+w.Token("bob", nil), "?cluster_id="+b); status != 403 {
 				t.Errorf("a list: %d", status)
 			}
+			// The keys of its MinIO: workers get hers, since a replica of hers is there.
+			if status, _, text := w.Raw(http.MethodGet, "/system/config?cluster_id="+b, "", hers); status != 200 || !strings.Contains(text, `"access_key":"`+ann+`"`) {
+				t.Errorf("her keys: %d %s", status, text)
+			}
+			if status, _, text := w.Raw(http.MethodGet, "/system/config?cluster_id="+b, "", "Bearer "+w.Token("bob", nil)); status != 403 || !strings.Contains(text, "other groups") {
+				t.Errorf("bob's token went to a cluster of other groups: %d %s", status, text)
+			}
+			first := v1.ClusterSpec{ClusterID: a, Endpoint: w.Cluster(a).URL, AllowedGroups: []string{"elsewhere"}}
+			world.Must(w.Client.UpdateCluster(t.Context(), first))(t)
+			if status, header, text := w.Raw(http.MethodGet, "/system/config", "", "Bearer "+w.Token("bob", nil)); status != 200 ||
+				!strings.Contains(header.Get("Oscarfed-Missing"), "other groups") || !strings.Contains(text, `"access_key":"","secret_key":""`) {
+				t.Errorf("bob's token went to the default cluster, which is of other groups: %d %v %s", status, header, text)
+			}
+			first.AllowedGroups = nil
+			world.Must(w.Client.UpdateCluster(t.Context(), first))(t)
 			spec.AllowedGroups = nil
 			world.Must(w.Client.UpdateCluster(t.Context(), spec))(t)
 			if status, _, _ := buckets(hers, "?cluster_id=oscar-cluster-z"); status != 404 {
