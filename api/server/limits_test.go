@@ -267,6 +267,7 @@ func TestChangesAndAnswersAtATimeAreLimited(t *testing.T) {
 			refused: []request{
 				{"POST", "/system/services?wait=10m"}, {"PUT", "/system/services"}, {"DELETE", "/system/services/a?wait=1s"}, {"POST", "/system/services/a/stop"},
 				{"POST", "/system/federation/a"}, {"POST", "/system/federations"}, {"DELETE", "/system/replicas/a?all=true"}, {"POST", "/system/replicas/a/rollback"}, {"DELETE", "/system/clusters/a"},
+				{"POST", "/system/buckets"}, {"PUT", "/system/quotas/user/a"}, {"DELETE", "/system/volumes/a"}, {"DELETE", "/system/logs/a"}, {"DELETE", "/system/logs/a/j"}, {"POST", "/system/services/a/restart"},
 			},
 			free: request{"GET", "/system/replicas/a"}, done: request{"DELETE", "/system/services/a"}, status: 204,
 		},
@@ -275,6 +276,15 @@ func TestChangesAndAnswersAtATimeAreLimited(t *testing.T) {
 			first: request{"POST", "/run/a"}, made: 200,
 			refused: []request{{"POST", "/run/a"}, {"GET", "/system/logs/a/j"}},
 			free:    request{"GET", "/system/logs/a"}, done: request{"GET", "/system/logs/a/j"}, status: 200,
+		},
+		"other reads that ask clusters": {
+			limit: func(cfg *server.Config) { cfg.MaxReads = 1 },
+			first: request{"GET", "/system/logs/a"}, made: 200,
+			refused: []request{
+				{"GET", "/system/logs/a"}, {"GET", "/system/buckets"}, {"GET", "/system/buckets/a"}, {"GET", "/system/volumes"}, {"GET", "/system/quotas/user"},
+				{"GET", "/system/metrics"}, {"GET", "/system/config"},
+			},
+			free: request{"GET", "/system/logs/a/j"}, done: request{"GET", "/system/logs/a"}, status: 200,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -55,7 +55,7 @@ func (s *Server) routesOfOSCAR(r chi.Router) {
 	r.Group(func(r chi.Router) {
 		r.Use(middleware.AsOSCAR, s.ready, s.deadline, s.authenticate, s.limits.Caller, s.atATime)
 		r.Get("/system/info", s.handle(s.info))
-		r.Get("/system/config", s.handle(s.config))
+		r.With(s.clustersAtATime).Get("/system/config", s.handle(s.config))
 		r.Get("/system/status", s.handle(s.systemStatus))
 		r.Get("/system/services", s.handle(s.listServices))
 		r.Post("/system/services", s.handle(s.createService))
@@ -84,8 +84,9 @@ func (s *Server) routesOfStreams(r chi.Router) {
 	r.With(middleware.AsOSCAR, s.ready, s.streamed(runTimeout), s.authenticateService, s.limits.Caller, s.answersAtATime, whileValid).Post(runRoute, s.handle(s.runService))
 	r.Group(func(r chi.Router) {
 		r.Use(middleware.AsOSCAR, s.ready, s.streamed(logTimeout), s.authenticate, s.limits.Caller, whileValid)
-		r.Get(logsRoute, s.handle(s.listLogs))
 		r.With(s.answersAtATime).Get(logRoute, s.handle(s.getLog))
+		r = r.With(s.clustersAtATime)
+		r.Get(logsRoute, s.handle(s.listLogs))
 		r.Delete(logsRoute, s.handle(s.deleteLogs))
 		r.Delete(logRoute, s.handle(s.deleteLog))
 		r.Post(restartRoute, s.handle(s.restartService))

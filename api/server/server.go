@@ -30,6 +30,8 @@ const (
 	DefaultMaxChanges = 500
 	// DefaultMaxAnswers is as many as two clusters give at once.
 	DefaultMaxAnswers = 256
+	// DefaultMaxReads is enough for the pages and scripts that share a user, while clusters are slow.
+	DefaultMaxReads = 100
 	// DefaultTimeout is what a use case may take besides what the caller waits for.
 	DefaultTimeout = 30 * time.Second
 )
@@ -84,6 +86,9 @@ type Config struct {
 	MaxChanges int
 	// MaxAnswers of invocations and logs of one caller at a time; 0 means DefaultMaxAnswers.
 	MaxAnswers int
+	// MaxReads that ask clusters, but for invocations and logs, of one caller at a time; 0 means
+	// DefaultMaxReads.
+	MaxReads int
 	// DefaultWait is how long a creation waits for its outcome when the caller
 	// does not say; 0 means DefaultWait.
 	DefaultWait time.Duration
@@ -114,6 +119,7 @@ type Server struct {
 	watchers *slots
 	changes  *slots
 	answers  *slots
+	reads    *slots
 	// drained is closed by Drain.
 	drained chan struct{}
 	drain   sync.Once
@@ -146,6 +152,9 @@ func New(cfg Config) *Server {
 	if cfg.MaxAnswers <= 0 {
 		cfg.MaxAnswers = DefaultMaxAnswers
 	}
+	if cfg.MaxReads <= 0 {
+		cfg.MaxReads = DefaultMaxReads
+	}
 	if cfg.DefaultWait <= 0 {
 		cfg.DefaultWait = DefaultWait
 	}
@@ -163,6 +172,7 @@ func New(cfg Config) *Server {
 		watchers:  newSlots(cfg.MaxWatches, tooManyWatches, pingEvery),
 		changes:   newSlots(cfg.MaxChanges, tooManyChanges, time.Second),
 		answers:   newSlots(cfg.MaxAnswers, tooManyAnswers, time.Second),
+		reads:     newSlots(cfg.MaxReads, tooManyReads, time.Second),
 		drained:   make(chan struct{}),
 		pageFiles: sync.OnceValues(loadPage),
 		cfg:       cfg,

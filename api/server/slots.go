@@ -10,11 +10,13 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 )
 
-// The refusals of one more watch, of one more change, and of one more invocation or log.
+// The refusals of one more watch, of one more change, of one more invocation or log, and of one more
+// other read that asks clusters.
 const (
 	tooManyWatches = "there are %d watches and waiting reads of this caller already; end one of them, or read without ?watch=true and ?wait="
 	tooManyChanges = "%d changes of this caller are under way already, and this one was not begun; send it again after the pause in Retry-After"
 	tooManyAnswers = "%d invocations and logs of this caller are under way already, and this one was not begun; send it again after the pause in Retry-After"
+	tooManyReads   = "%d reads of this caller that ask clusters are under way already, and this one was not begun; send it again after the pause in Retry-After"
 )
 
 // atATime limits what a caller has under way. A change takes its slot before it is read, so what
@@ -50,6 +52,19 @@ func (s *Server) inSlot(slots *slots, next http.Handler) http.Handler {
 // answersAtATime limits the answers of clusters that a caller has open: each may have 256 KiB here
 // that he has not read (package relay).
 func (s *Server) answersAtATime(next http.Handler) http.Handler { return s.inSlot(s.answers, next) }
+
+// clustersAtATime limits the other requests of a caller that clusters answer, which may take them a
+// minute: what changes something is a change, and the answer to a read is held here until it is whole.
+func (s *Server) clustersAtATime(next http.Handler) http.Handler {
+	reads, changes := s.inSlot(s.reads, next), s.inSlot(s.changes, next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+			reads.ServeHTTP(w, r)
+			return
+		}
+		changes.ServeHTTP(w, r)
+	})
+}
 
 // slots limit how many requests of each caller are open at a time.
 type slots struct {
