@@ -123,20 +123,21 @@ func TestClientsThatAreNoBrowsersAreServedAsBefore(t *testing.T) {
 func TestAnyPageMayCallButNotWithARememberedPassword(t *testing.T) {
 	handler := newServer(t, everything(), func(cfg *server.Config) { cfg.Origins = []string{"*"} }).Handler()
 	for _, tt := range []struct {
-		method, contentType string
-		refused             bool
+		method, contentType, mode string
+		refused                   bool
 	}{
-		{"POST", "application/json", false}, {"PUT", "", false}, {"DELETE", "", false},
-		{"POST", "text/plain;charset=UTF-8", true}, {"POST", "multipart/form-data; boundary=x", true},
-		{"POST", "Application/X-WWW-Form-urlencoded ; a", true}, {"POST", "", true},
+		{"POST", "application/json", "", false}, {"POST", "image/png", "cors", false}, {"PUT", "", "", false}, {"DELETE", "", "cors", false},
+		{"POST", "text/plain;charset=UTF-8", "", true}, {"POST", "multipart/form-data; boundary=x", "", true},
+		{"POST", "Application/X-WWW-Form-urlencoded ; a", "", true}, {"POST", "", "", true},
+		{"POST", "text/ping", "", true}, {"POST", "application/a-new-kind-of-ping", "no-cors", true},
 	} {
 		path := "/system/services"
 		if tt.method == "DELETE" {
 			path += "/svc"
 		}
-		w := send(handler, tt.method, path, tt.contentType, "Origin", "https://anybody.example", "Sec-Fetch-Site", "cross-site")
+		w := send(handler, tt.method, path, tt.contentType, "Origin", "https://anybody.example", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", tt.mode)
 		if (w.Code == http.StatusForbidden) != tt.refused {
-			t.Errorf("%s with %q: %d", tt.method, tt.contentType, w.Code)
+			t.Errorf("%s with %q, %q: %d", tt.method, tt.contentType, tt.mode, w.Code)
 		}
 	}
 }
@@ -145,7 +146,7 @@ func TestAnyPageMayCallButNotWithARememberedPassword(t *testing.T) {
 func TestOurPathsReadNothingThatAFormCanSend(t *testing.T) {
 	handler := apitest.Handler(t, newServer(t, everything()).Handler())
 	eachRoute(t, true, func(method, path string) {
-		for _, contentType := range []string{"text/plain", "TEXT/PLAIN; charset=utf-8", " application/x-www-form-urlencoded", "multipart/form-data; boundary=x"} {
+		for _, contentType := range []string{"text/plain", "TEXT/PLAIN; charset=utf-8", " application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/ping"} {
 			if w := send(handler, method, path, contentType); ours(path) && w.Code != http.StatusUnsupportedMediaType || !ours(path) && w.Code == http.StatusUnsupportedMediaType {
 				t.Errorf("%s %s with %q: %d %s", method, path, contentType, w.Code, w.Body)
 			}

@@ -65,8 +65,8 @@ func originsOf(origins []string) trustedOrigins {
 
 // send says whether the page that sends a request is trusted with it. That any page may
 // call does not mean that it may use the password that the browser remembers: it may send
-// what a form cannot. For that a browser asks first, and is told that remembered
-// credentials are not to be sent along.
+// what a script must ask for. For that a browser asks first, and is told that remembered
+// credentials are not to be sent along; of a new browser Sec-Fetch-Mode says that it has.
 func (t trustedOrigins) send(r *http.Request) bool {
 	origin := strings.ToLower(r.Header.Get("Origin"))
 	for _, p := range t.patterns {
@@ -75,10 +75,11 @@ func (t trustedOrigins) send(r *http.Request) bool {
 			return true
 		}
 	}
-	return t.any && (r.Method != http.MethodPost || r.Header.Get("Content-Type") != "" && formType(r) == "")
+	mode := r.Header.Get("Sec-Fetch-Mode")
+	return t.any && (r.Method != http.MethodPost || (mode == "" || mode == "cors") && r.Header.Get("Content-Type") != "" && formType(r) == "")
 }
 
-// RefuseForms refuses the types that a form can send, on the paths that are our own: they
+// RefuseForms refuses the types that a form or a link can send, on the paths that are our own: they
 // take JSON. OSCAR's paths take any type, as its clients need.
 func RefuseForms(log *slog.Logger) func(http.Handler) http.Handler {
 	return around(func(next http.Handler, w http.ResponseWriter, r *http.Request) {
@@ -94,13 +95,13 @@ func safeMethod(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
 
-// formType is the type of a body when a form, or a script without asking first, can send
-// it; empty for every other one.
+// formType is the type of a body when a form, a script without asking first, or a link (<a ping>) can
+// send it; empty for every other one.
 func formType(r *http.Request) string {
 	for _, value := range r.Header.Values("Content-Type") {
 		essence, _, _ := strings.Cut(value, ";")
 		switch essence = strings.ToLower(strings.TrimSpace(essence)); essence {
-		case "application/x-www-form-urlencoded", "multipart/form-data", "text/plain":
+		case "application/x-www-form-urlencoded", "multipart/form-data", "text/plain", "text/ping":
 			return essence
 		}
 	}
