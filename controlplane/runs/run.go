@@ -184,13 +184,17 @@ func targetOf(v *view.View, m record.Member) (target, bool) {
 	}, true
 }
 
-// invoke asks one member. Every error is a *relay.Error.
+// invoke asks one member. Every error is a *relay.Error: so is a status that nobody can be answered with.
 func (c *Controller) invoke(ctx context.Context, t target, in relay.Invocation) (*http.Response, error) {
 	resp, err := c.relay.Run(ctx, t.Replica, in)
-	if !errors.Is(err, relay.ErrNoStream) {
-		return resp, err
+	if errors.Is(err, relay.ErrNoStream) {
+		resp, err = c.direct.run(ctx, t, in, err)
 	}
-	return c.direct.run(ctx, t, in, err)
+	if err == nil && (resp.StatusCode < http.StatusOK || resp.StatusCode > 599) {
+		_ = resp.Body.Close()
+		return nil, &relay.Error{Text: fmt.Sprintf("it answers with status %d, which is not passed on", resp.StatusCode), Sent: true}
+	}
+	return resp, err
 }
 
 // once is a body that can be offered to one request after another until one has read of it.

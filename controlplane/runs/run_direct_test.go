@@ -2,6 +2,7 @@ package runs
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -13,6 +14,37 @@ import (
 	"github.com/oscarfed/oscarfed/internal/share"
 	"github.com/oscarfed/oscarfed/test/await"
 )
+
+// A cluster that answers an invocation with a status that is none ended the handler by a panic.
+func TestAnAnswerWithAStatusThatIsNoneIsNotPassedOn(t *testing.T) {
+	t.Parallel()
+	oscar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		fmt.Fprintf(conn, "HTTP/1.1 %s x\r\nContent-Length: 0\r\n\r\n", r.Header.Get("Ce-Status"))
+	}))
+	t.Cleanup(oscar.Close)
+	hub, err := relay.New(relay.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Controller{relay: hub, direct: newDirect(nil)}
+	t.Cleanup(c.Close)
+	for status, passed := range map[string]bool{"000": false, "042": false, "200": true, "302": true, "599": true, "600": false, "999": false} {
+		at := target{Replica: relay.Replica{Cluster: "c", Service: "s"}, endpoint: oscar.URL}
+		resp, err := c.invoke(t.Context(), at, relay.Invocation{Header: http.Header{"Ce-Status": {status}}})
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		if e, ok := errors.AsType[*relay.Error](err); (err == nil) != passed || !passed && (!ok || !e.Sent) {
+			t.Errorf("status %s: %v", status, err)
+		}
+	}
+}
 
 // Invocations without a stream are shared as on one: a user alone has all slots, and the first
 // invocation of another one gets the first slot that comes back.
