@@ -91,6 +91,36 @@ func (s *site) atIssuer(view string) {
 	s.Visited(s.w.API + "/ui?")
 }
 
+// TestLoggingOutDuringARenewalLeavesNoToken: what the issuer answers after that is revoked, too.
+func TestLoggingOutDuringARenewalLeavesNoToken(t *testing.T) {
+	w, realm := withIssuer(t)
+	realm.User("62bb11b4@science.example", map[string]any{"group_membership": []string{world.Group}, "name": "Ann"})
+	s := open(t, w)
+	s.Until("document.querySelector('.login .or')")
+	s.atIssuer("/account")
+	s.shows("62bb11b4@science.example")
+	s.Eval(`{ const real = window.fetch, now = Date.now;
+		const asked = Promise.withResolvers(), answer = Promise.withResolvers(), revoked = Promise.withResolvers();
+		window.renewal = { asked: asked.promise, answer: answer.resolve, revoked: revoked.promise };
+		window.fetch = async (path, call) => {
+			const form = call?.body instanceof URLSearchParams ? call.body : new URLSearchParams();
+			if (form.get('grant_type') === 'refresh_token') {
+				asked.resolve(true);
+				await answer.promise;
+				return new Response(JSON.stringify({access_token: 'late', refresh_token: 'late as well'}));
+			}
+			if (!form.has('token')) return real(path, call);
+			if (form.get('token') === 'late as well') revoked.resolve(true);
+			return new Response('');
+		};
+		Date.now = () => now() + 3600000;
+	} location.hash = '/audit'; 0`, nil)
+	s.Eval("window.renewal.asked", nil)
+	s.Click("Log out")
+	s.shows("Log in to oscarfed")
+	s.Eval("window.renewal.answer(), window.renewal.revoked", nil)
+}
+
 // TestADraftComesBackFromTheIssuer: the session ends while a definition is typed, and its user logs
 // in again. Nothing stays in the browser, and a draft with a secret is not put there at all.
 func TestADraftComesBackFromTheIssuer(t *testing.T) {

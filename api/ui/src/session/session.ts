@@ -42,6 +42,7 @@ async function renew(grant: Grant): Promise<void> {
     const next = await refresh(grant);
     const s = session.peek();
     if (s?.kind === "token" && s.grant === grant) session.value = { ...s, grant: next };
+    else void revoke(next); // the session ended meanwhile
   } catch {
     // The token may be good for some seconds more; then the API refuses it.
   }
