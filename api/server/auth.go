@@ -16,7 +16,7 @@ const lifeTokenWarning = `299 - "this is the token that OSCAR keeps; use the one
 
 // authenticate stops every request without accepted credentials. It is the only place where the
 // API establishes the caller. While an address is limited because its credentials fail too often,
-// only credentials that were accepted lately are verified.
+// only credentials that were accepted lately are verified, and new tokens of users that were.
 func (s *Server) authenticate(next http.Handler) http.Handler {
 	return s.authenticateBy(next, func(r *http.Request) (identity.Caller, error) { return s.auth.Authenticate(r) })
 }
@@ -35,14 +35,14 @@ func (s *Server) authenticateService(next http.Handler) http.Handler {
 
 func (s *Server) authenticateBy(next http.Handler, who func(*http.Request) (identity.Caller, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.limits.FailedTooOften(r) && !s.accepted.Has(r) {
+		if s.limits.FailedTooOften(r) && !s.accepted.Has(r, s.signed(r)) {
 			s.fail(w, r, middleware.Exhausted("too many failed authentications from this address"))
 			return
 		}
 		caller, err := who(r)
 		switch {
 		case errors.Is(err, identity.ErrUnauthenticated):
-			s.accepted.Note(r, false)
+			s.accepted.Note(r, s.signed(r), false)
 			s.limits.Failed(w, r)
 			s.fail(w, r, respond.Errorf(fault.CodeUnauthenticated, "credentials are missing or not accepted"))
 			return
@@ -52,7 +52,7 @@ func (s *Server) authenticateBy(next http.Handler, who func(*http.Request) (iden
 			})
 			return
 		}
-		s.accepted.Note(r, true)
+		s.accepted.Note(r, caller.User(), true)
 		if caller.LifeToken {
 			w.Header().Set("Warning", lifeTokenWarning)
 			s.log.WarnContext(r.Context(), "a service's token for its OSCAR was shown to the control plane; the next version refuses it", "request_id", respond.StateOf(r).ID, "route", respond.RouteOf(r), "service_uid", caller.Service)
@@ -61,6 +61,14 @@ func (s *Server) authenticateBy(next http.Handler, who func(*http.Request) (iden
 		st.Caller, st.Again = caller, func() (identity.Caller, error) { return who(r) }
 		next.ServeHTTP(w, r)
 	})
+}
+
+// signed names the user whose token a request has, when that is proven without asking his issuer.
+func (s *Server) signed(r *http.Request) string {
+	if auth, ok := s.auth.(interface{ Signed(r *http.Request) string }); ok {
+		return auth.Signed(r)
+	}
+	return ""
 }
 
 // errTokenOver ends a streamed answer when the caller's token has expired.

@@ -8,12 +8,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/server"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/test/issuer"
+	"github.com/oscarfed/oscarfed/test/wire"
 )
 
 // bearers authenticates users of one issuer, for audience oscar and group physics.
@@ -50,6 +52,67 @@ func bearers(t *testing.T, i *issuer.Issuer, reach *http.Transport) identity.Sch
 		}
 		<-time.After(time.Millisecond)
 	}
+}
+
+// TestARenewedTokenIsNotLockedOut by failed logins of others at the address where its user was let in; nor is it told
+// from a made-up one elsewhere, or once its user is let in no more.
+func TestARenewedTokenIsNotLockedOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := wire.ForTest(t)
+		i := issuer.Serve(t, n.Host("issuer").MustListen(t), "")
+		schemes := bearers(t, i, n.Host("api").Transport(nil))
+		for _, who := range []string{"ann", "bob"} {
+			i.User(who, map[string]any{"group_membership": []string{"physics"}})
+		}
+		handler := newServer(t, &fake{}, limited(5), func(cfg *server.Config) { cfg.Authenticator = schemes }).Handler()
+		try := func(address, token string) int {
+			r := httptest.NewRequest("GET", "/system/services", nil)
+			r.RemoteAddr = address + ":1"
+			r.Header.Set("Authorization", "Bearer "+token)
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, r)
+			return w.Code
+		}
+		serial := 0
+		another := func(who string) string {
+			serial++
+			return i.Token(who, map[string]any{"jti": serial})
+		}
+		const here, elsewhere = "192.0.2.1", "192.0.2.2"
+		if got := try(here, another("ann")); got != 200 {
+			t.Fatal(got)
+		}
+		forged := func() string {
+			parts, good := strings.Split(another("ann"), "."), strings.Split(another("bob"), ".")
+			return parts[0] + "." + parts[1] + "." + good[2]
+		}
+		asked := func() int { return i.Calls("/userinfo") + i.Calls("/keys") }
+		for _, tt := range []struct {
+			what, address, token string
+			want                 int
+		}{
+			{"her renewed token", here, another("ann"), 200},
+			{"a token of another user", here, another("bob"), 429},
+			{"a token in her name that its issuer has not signed", here, forged(), 429},
+			{"her renewed token, after that", here, another("ann"), 200},
+			{"her token from another address", elsewhere, another("ann"), 429},
+			{"the token of a user who is let in no more", here, another("ann"), 401},
+			{"another one of his", here, another("ann"), 429},
+		} {
+			if tt.want == 401 {
+				i.User("ann", nil)
+			}
+			for try(tt.address, "guess") != 429 {
+			}
+			before := asked()
+			if got := try(tt.address, tt.token); got != tt.want {
+				t.Errorf("%s: %d, want %d", tt.what, got, tt.want)
+			}
+			if n := asked() - before; tt.want == 429 && n > 0 {
+				t.Errorf("%s: the issuer was asked %d times", tt.what, n)
+			}
+		}
+	})
 }
 
 // No route of the whole router lets a bad token through to its handler; a good one

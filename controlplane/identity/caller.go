@@ -57,6 +57,16 @@ func (c Caller) Issuer() string {
 	return c.user.issuer
 }
 
+// User tells users of all issuers apart; empty for the administrator, and for a service.
+func (c Caller) User() string {
+	if c.user == nil {
+		return ""
+	}
+	return userOf(c.user.issuer, c.Subject)
+}
+
+func userOf(issuer, subject string) string { return issuer + " " + subject }
+
 // ClientID is whom the caller's token was issued to: its azp (OpenID Connect Core 2), or
 // its client_id (RFC 9068). Empty for the administrator, and when it does not say.
 func (c Caller) ClientID() string {

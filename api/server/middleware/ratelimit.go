@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -106,8 +107,8 @@ const (
 	maxAccepted = 10_000
 )
 
-// Accepted remembers which credentials were accepted from which address. They are verified even
-// while other credentials from that address fail without end. It keeps a hash under a key that
+// Accepted remembers which credentials, or whose, were accepted from which address. They are verified
+// even while other credentials from that address fail without end. It keeps a hash under a key that
 // this process alone has.
 type Accepted struct {
 	key [sha256.Size]byte
@@ -123,16 +124,18 @@ func NewAccepted() *Accepted {
 	return a
 }
 
-func (a *Accepted) hash(r *http.Request) (out [sha256.Size]byte) {
+// hash is that of the address of a request, and its credentials; of whose they are where that is known.
+func (a *Accepted) hash(r *http.Request, whose string) (out [sha256.Size]byte) {
 	mac := hmac.New(sha256.New, a.key[:])
-	mac.Write([]byte(addressKey(r) + "\n" + r.Header.Get("Authorization")))
+	mac.Write([]byte(addressKey(r) + "\n" + cmp.Or(whose, r.Header.Get("Authorization"))))
 	mac.Sum(out[:0])
 	return out
 }
 
-// Has says whether the credentials of a request were accepted from its address lately.
-func (a *Accepted) Has(r *http.Request) bool {
-	key := a.hash(r)
+// Has says whether the credentials of a request were accepted from its address lately. whose names their
+// user, when he is proven; else it is empty.
+func (a *Accepted) Has(r *http.Request, whose string) bool {
+	key := a.hash(r, whose)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	at, ok := a.when[key]
@@ -140,8 +143,8 @@ func (a *Accepted) Has(r *http.Request) bool {
 }
 
 // Note remembers that they were accepted, or forgets it.
-func (a *Accepted) Note(r *http.Request, good bool) {
-	key := a.hash(r)
+func (a *Accepted) Note(r *http.Request, whose string, good bool) {
+	key := a.hash(r, whose)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !good {
