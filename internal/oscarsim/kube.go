@@ -43,6 +43,7 @@ type kube struct {
 	index      map[key][]*job // by service
 	load       workload
 	starts     starts
+	pullers    map[key]bool // DaemonSets that pull the image of a service on each node
 }
 
 // entry is a service as OSCAR keeps it: a ConfigMap with the definition, and a PodTemplate. Without the PodTemplate it
@@ -86,6 +87,7 @@ func newKube(services string, below Kubernetes) kube {
 		jobs:       map[key]*job{},
 		index:      map[key][]*job{},
 		starts:     starts{names: map[string]int{}, events: map[string]int{}},
+		pullers:    map[key]bool{},
 	}
 }
 

@@ -100,7 +100,16 @@ func (s *Sim) create(c *call) {
 	if c.crash {
 		return
 	}
-	if err := s.registerWebhook(c, svc); err != nil {
+	err := s.prefetch(c, svc)
+	switch {
+	case c.dropped:
+		return
+	case err != nil:
+		err = fmt.Errorf("Error creating the service: %w", err)
+	default:
+		err = s.registerWebhook(c, svc)
+	}
+	if err != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		_ = s.kube.deleteService(id)

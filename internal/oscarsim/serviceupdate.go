@@ -65,9 +65,7 @@ func (s *Sim) update(c *call) {
 	if !s.updatePolicies(c, old, svc, buckets) || c.crash {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.finishUpdate(c, id, svc)
+	s.finishUpdate(c, id, old, svc)
 }
 
 // updatePolicies sets the policies of the buckets of a changed definition and registers the webhook again for each
@@ -122,30 +120,28 @@ func (s *Sim) setPolicies(c *call, prefix, bucket, owner, visibility string) {
 	}
 }
 
-// finishUpdate writes Secret and definition. The caller holds the lock.
-func (s *Sim) finishUpdate(c *call, id key, svc *wire.Service) {
-	if svc.HasMembers() && strings.TrimSpace(svc.Environment.Secrets["refresh_token"]) == "" {
-		secret, exists := s.kube.secrets[id]
-		if !exists {
-			c.text(http.StatusBadRequest, noRefreshToken)
-			return
-		}
-		if _, has := secret["refresh_token"]; !has {
-			c.text(http.StatusInternalServerError, `error reading refresh-token secret: refresh-token secret missing key "refresh_token"`)
-			return
-		}
+// finishUpdate writes Secret and definition. Where the image cannot be prefetched the old definition is put back.
+func (s *Sim) finishUpdate(c *call, id key, old, svc *wire.Service) {
+	s.mu.Lock()
+	stored := s.storeSecrets(c, id, svc)
+	var err error
+	if stored {
+		err = s.store(svc)
 	}
-	if len(svc.Environment.Secrets) > 0 {
-		if err := s.kube.putSecret(id, svc.Environment.Secrets); err != nil {
-			c.text(http.StatusInternalServerError, err.Error())
-			return
-		}
+	s.mu.Unlock()
+	if !stored {
+		return
 	}
-	err := s.allowedImage(svc.Image)
 	if err == nil {
-		err = s.kube.updateService(svc)
+		if err = s.prefetch(c, svc); err != nil {
+			s.mu.Lock()
+			_ = s.store(old)
+			s.mu.Unlock()
+		}
 	}
 	switch {
+	case c.dropped:
+		return
 	case err != nil:
 		c.text(http.StatusInternalServerError, "Error updating the service: "+err.Error())
 	case svc.HasMembers() && !svc.MeshWorker():
@@ -154,4 +150,35 @@ func (s *Sim) finishUpdate(c *call, id key, svc *wire.Service) {
 		}
 	}
 	c.code(http.StatusNoContent)
+}
+
+// store replaces a definition. The caller holds the lock.
+func (s *Sim) store(svc *wire.Service) error {
+	if err := s.allowedImage(svc.Image); err != nil {
+		return err
+	}
+	return s.kube.updateService(svc)
+}
+
+// storeSecrets writes the Secret, or answers why not. The caller holds the lock.
+func (s *Sim) storeSecrets(c *call, id key, svc *wire.Service) bool {
+	if svc.HasMembers() && strings.TrimSpace(svc.Environment.Secrets["refresh_token"]) == "" {
+		secret, exists := s.kube.secrets[id]
+		if !exists {
+			c.text(http.StatusBadRequest, noRefreshToken)
+			return false
+		}
+		if _, has := secret["refresh_token"]; !has {
+			c.text(http.StatusInternalServerError, `error reading refresh-token secret: refresh-token secret missing key "refresh_token"`)
+			return false
+		}
+	}
+	if len(svc.Environment.Secrets) == 0 {
+		return true
+	}
+	err := s.kube.putSecret(id, svc.Environment.Secrets)
+	if err != nil {
+		c.text(http.StatusInternalServerError, err.Error())
+	}
+	return err == nil
 }

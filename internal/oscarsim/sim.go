@@ -36,6 +36,7 @@ type Sim struct {
 	nodes        []Node
 	repositories []string        // allowed image repositories
 	denied       map[string]bool // subjects
+	missing      map[string]bool // images that cannot be pulled
 	faults       faults
 	journal      journal
 	life         *life
@@ -69,6 +70,7 @@ func New(cfg Config) *Sim {
 		minio:    newMinio(),
 		nodes:    cfg.Nodes,
 		denied:   map[string]bool{},
+		missing:  map[string]bool{},
 		faults:   faults{},
 		journal:  newJournal(),
 		life:     newLife(),

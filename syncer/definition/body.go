@@ -12,11 +12,12 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
-// storage fields of a service.
+// Fields of a service.
 const (
-	fieldInput  = "input"
-	fieldOutput = "output"
-	fieldMount  = "mount"
+	fieldInput    = "input"
+	fieldOutput   = "output"
+	fieldMount    = "mount"
+	fieldPrefetch = "image_prefetch"
 )
 
 // clearStorage takes input, output and mount out of a definition.
@@ -164,6 +165,8 @@ func detach(fields map[string]json.RawMessage) error {
 		delete(fields, key)
 	}
 	fields["isolation_level"] = mustJSON("")
+	// OSCAR would wait for the image once more, and puts the old definition back where an earlier wait has not ended.
+	fields[fieldPrefetch] = json.RawMessage(`false`)
 	if err := withoutSecrets(fields); err != nil {
 		return err
 	}
@@ -207,7 +210,7 @@ func RegisteringBody(service *manager.Service) ([]byte, error) {
 
 // takenFields are what it holds.
 func takenFields() []string {
-	return []string{fieldInput, fieldOutput, fieldMount, "isolation_level", "visibility"}
+	return []string{fieldInput, fieldOutput, fieldMount, fieldPrefetch, "isolation_level", "visibility"}
 }
 
 // noteTaken keeps in an annotation what is about to be taken out.
