@@ -157,3 +157,25 @@ func TestALateDeleteDoesNotEndTheNextLife(t *testing.T) {
 		})
 	}
 }
+
+// TestALateDeleteLeavesTheWebhookOfTheNextLife: OSCAR has deleted the service, and hangs in its MinIO before it takes the
+// webhook of that name.
+func TestALateDeleteLeavesTheWebhookOfTheNextLife(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start()
+		p := newReplica("grayify")
+		r.makeReady(p)
+		r.fault(oscarsim.OpDelete, oscarsim.FaultStall, 1)
+		time.AfterFunc(200*time.Second, r.sim.ClearFaults)
+		r.want(p, record.IntentDelete)
+		r.await(p, record.PhaseDeleted)
+		r.forget(p)
+		next := newReplica("grayify")
+		r.makeReady(next)
+		<-time.After(200 * time.Second)
+		if v, _ := r.sim.Service("grayify"); !v.Registered || v.Webhook != next.token {
+			t.Errorf("webhook registered %t, of the next life %t", v.Registered, v.Webhook == next.token)
+		}
+	})
+}

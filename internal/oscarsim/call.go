@@ -34,7 +34,8 @@ type call struct {
 	crash   bool          // the process dies in the middle of this request
 	// crashSecret says that it leaves a Secret without a service.
 	crashSecret bool
-	partial     bool // a list leaves out what comes last
+	stall       <-chan struct{} // what a delete waits for when the service is gone; nil for nothing
+	partial     bool            // a list leaves out what comes last
 
 	status    int
 	committed bool

@@ -27,6 +27,9 @@ const (
 	// FaultCrashSecret kills it where a Secret has no service: a create has made nothing else yet, and a delete has all
 	// but the Secret, the webhook and the buckets deleted. Of any other request it is FaultCrash.
 	FaultCrashSecret = "crash_secret"
+	// FaultStall has a delete wait for MinIO when it has deleted the service, until the fault is cleared: it goes on then,
+	// also when the client has gone.
+	FaultStall = "stall"
 	// FaultDeny answers 401.
 	FaultDeny = "deny"
 	// FaultPartial answers a list of services with the first half of them, as if they were all.
@@ -59,7 +62,7 @@ type activeFault struct {
 
 // faultKinds and faultOps are what SetFault takes.
 func faultKinds() []string {
-	return []string{FaultHang, FaultRefuse, Fault500, Fault500After, FaultLate, FaultCrash, FaultCrashSecret, FaultDeny, FaultPartial}
+	return []string{FaultHang, FaultRefuse, Fault500, Fault500After, FaultLate, FaultCrash, FaultCrashSecret, FaultStall, FaultDeny, FaultPartial}
 }
 
 func faultOps() []Op {
@@ -81,6 +84,8 @@ func (s *Sim) SetFault(f Fault) error {
 		return fmt.Errorf("unknown fault %q: use none or one of %v", f.Fault, faultKinds())
 	case f.Op == OpMinIO && !none && f.Fault != FaultHang && f.Fault != FaultRefuse:
 		return fmt.Errorf("fault %q of %s: use %s or %s", f.Fault, OpMinIO, FaultHang, FaultRefuse)
+	case f.Fault == FaultStall && f.Op != OpDelete:
+		return fmt.Errorf("fault %q of %s: it is one of %s", f.Fault, f.Op, OpDelete)
 	case f.Count < 0 || f.Delay < 0:
 		return fmt.Errorf("count %d and delay %s cannot be negative", f.Count, f.Delay)
 	}
@@ -183,6 +188,9 @@ func (s *Sim) applyFault(client context.Context, c *call, rt *route, f *activeFa
 		c.crash, c.crashSecret = true, f.Fault.Fault == FaultCrashSecret
 		rt.handle(c)
 		c.drop()
+	case FaultStall:
+		c.stall = f.cleared
+		rt.handle(c)
 	case FaultDeny:
 		c.deny()
 	case FaultPartial:

@@ -288,6 +288,13 @@ func (s *Sim) delete(c *call) {
 		return
 	}
 	s.mu.Unlock()
+	if c.stall != nil {
+		select {
+		case <-c.life.ctx.Done():
+			c.drop()
+		case <-c.stall:
+		}
+	}
 	gone := s.reachMinIO(c, "Put", "/minio/admin/v3/del-config-kv")
 	if c.dropped {
 		return

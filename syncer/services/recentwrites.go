@@ -34,9 +34,9 @@ type recent struct {
 	// confirmed is the life whose POST was answered so, or whose webhook was registered since, and doubted
 	// one whose POST may have had no such answer.
 	confirmed, doubted string
-	// deleteAt is when a DELETE was sent that has not been answered, and lateDeleteAt when one before it was, or one
-	// of a bucket or volume, or may have been by an earlier process: that all is gone does not say that this one had
-	// its effect.
+	// deleteAt is when a DELETE was sent that has not been answered, and lateDeleteAt when one was that OSCAR is taken
+	// to be still at work on, or one before it, or one of a bucket or volume, or may have been by an earlier process:
+	// that all is gone does not say that this one had its whole effect.
 	deleteAt, lateDeleteAt time.Time
 	// absentIn holds the starts of the lists, since then, without the service.
 	absentIn []time.Time

@@ -53,8 +53,11 @@ func (s *Services) erase(ctx context.Context, v *observation) (bool, error) {
 	})
 	s.process.writes.change(v.name, func(n *recent) {
 		n.erased = v.desired.UID
-		if api, ok := errors.AsType[*manager.APIError](err); !ok || !api.Unanswered() {
+		switch api, ok := errors.AsType[*manager.APIError](err); {
+		case !ok || !api.Unanswered():
 			n.deleteAt, n.bare = time.Time{}, nil
+		case api.Silent():
+			n.lateDeleteAt = sent // OSCAR takes the webhook of that name when the service is gone
 		}
 	})
 	s.session.FailPoints.Hit(failAfterErase)

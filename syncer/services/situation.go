@@ -100,7 +100,7 @@ type memory struct {
 	// postUntil and deleteUntil tell how long a POST or DELETE that was not
 	// answered may still take effect. Zero: none is.
 	postUntil, deleteUntil time.Time
-	// lateDeleteUntil is deleteUntil of a DELETE that another one followed, and of one of a bucket or volume.
+	// lateDeleteUntil is that of one that has had an effect, or that another one followed, and of one of a bucket or volume.
 	lateDeleteUntil time.Time
 	// workingUntil is how long such a POST is taken to be still at work on a service that is seen
 	// already: it makes the buckets last, within seconds.

@@ -73,6 +73,7 @@ func trials() map[string]func(*trial) error {
 		"a deletion of a failed creation leaves nothing of those before it": (*trial).failedTwice,
 		"a service that OSCAR makes after its creation was given up goes":   (*trial).afterAll,
 		"a service that OSCAR makes for a syncer that has ended goes":       (*trial).successor,
+		"a service whose name OSCAR is late to delete keeps its webhook":    (*trial).stalled,
 		"a report that a change has overtaken is not taken":                 (*trial).overtaken,
 		"a change while a cluster changes is made":                          (*trial).changeBesides,
 		"a service of a syncer that reads no parts is repaired":             (*trial).older,

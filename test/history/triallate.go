@@ -89,6 +89,21 @@ func (t *trial) successor() error {
 	return errors.Join(err, t.await("it is nowhere", func() bool { return t.everywhere(t.gone) }))
 }
 
+// stalled makes a service anew under the name of one in whose DELETE OSCAR hangs before it takes the webhook.
+func (t *trial) stalled() error {
+	err := errors.Join(t.create(trialLate, nil), t.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpDelete, Fault: oscarsim.FaultStall, Count: 1}))
+	time.AfterFunc(stalledFor, t.sim.ClearFaults)
+	err = errors.Join(err, t.delete(), awaitEach(time.Second, "it is made anew", func() bool { return t.create(trialLate, nil) == nil }))
+	<-time.After(stalledFor)
+	if view, stands := t.sim.Service(t.name); !stands || !view.Registered {
+		err = errors.Join(err, errors.New("it is without its webhook"))
+	}
+	return err
+}
+
+// stalledFor is longer than a DELETE is waited for, and shorter than one may take effect that was not answered.
+const stalledFor = 200 * time.Second
+
 // overtaken changes a service twice, while what its syncer reports comes late.
 func (t *trial) overtaken() error {
 	if err := t.create(trialLate, nil); err != nil {
