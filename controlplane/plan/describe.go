@@ -216,10 +216,16 @@ func ofInputs(before, after *oscar.Service) []v1.PlanWarning {
 	return out
 }
 
-// ofExpose warns of a service that is to be exposed: the PUT of OSCAR v4.1.2 updates a Deployment, and makes none.
+// ofExpose warns of what the PUT of OSCAR v4.1.2 does to a service that is to be exposed: it updates a Deployment, and
+// makes none. Without a serverless backend it empties the script.
 func ofExpose(before, after *oscar.Service) []v1.PlanWarning {
-	if before.Exposed() || !after.Exposed() {
+	switch {
+	case !after.Exposed():
 		return nil
+	case before.Exposed() && after.Expose.DefaultCommand:
+		return nil
+	case before.Exposed():
+		return []v1.PlanWarning{{Message: "a cluster whose OSCAR has no serverless backend (Knative) cannot change an exposed service without emptying its script, and leaves it as it is: delete the service there and create it again"}}
 	}
 	return []v1.PlanWarning{{Message: "OSCAR exposes a service when it creates it, and refuses this change (500): delete the service and create it again; its buckets stay"}}
 }

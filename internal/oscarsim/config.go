@@ -47,7 +47,7 @@ type Config struct {
 	// Workload makes Jobs run by themselves; nil leaves them Pending until a test says
 	// otherwise.
 	Workload *Workload
-	// Function is what every function of the serverless backend does; nil is an OSCAR without one, whose /run is 404.
+	// Function is what every function of the serverless backend (Knative) does; nil is an OSCAR without one, whose /run is 404.
 	Function http.Handler
 	// NoMetrics makes /system/status answer as a cluster without metrics.k8s.io: 500 and nothing else.
 	NoMetrics bool

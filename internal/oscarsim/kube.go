@@ -35,6 +35,7 @@ type key struct{ namespace, name string }
 // kube is the Kubernetes side of an OSCAR. The Sim's lock guards it.
 type kube struct {
 	below      Kubernetes // nil for none
+	knative    bool
 	namespaces map[string]bool
 	services   map[key]*entry
 	secrets    map[key]map[string]string
@@ -77,9 +78,10 @@ type job struct {
 	ends        time.Time
 }
 
-func newKube(services string, below Kubernetes) kube {
+func newKube(services string, below Kubernetes, knative bool) kube {
 	return kube{
 		below:      below,
+		knative:    knative,
 		namespaces: map[string]bool{"default": true, "kube-system": true, "oscar": true, services: true},
 		services:   map[key]*entry{},
 		secrets:    map[key]map[string]string{},
@@ -161,7 +163,8 @@ func (k *kube) createService(svc *wire.Service) error {
 
 // updateService replaces a definition. The PodTemplate then has no labels and annotations of its own, so that a bad
 // one is found only when a job is started. A PUT that exposes a service fails for want of its Deployment, and that of an
-// exposed service that was stopped starts it and fails for want of the autoscaler; both put the old definition back.
+// exposed service that was stopped starts it and fails for want of the autoscaler; both put the old definition back. Without
+// Knative that of an exposed service empties its script.
 func (k *kube) updateService(svc *wire.Service) error {
 	id := key{svc.Namespace, svc.Name}
 	old := k.services[id]
@@ -178,6 +181,9 @@ func (k *kube) updateService(svc *wire.Service) error {
 	if next.exposed() && old.unscaled {
 		old.halted = false
 		return fmt.Errorf("horizontalpodautoscalers.autoscaling %q not found", svc.Name+"-hpa")
+	}
+	if next.exposed() && !k.knative {
+		next.service.Script = ""
 	}
 	if k.below != nil {
 		if err := k.below.PutService(next.service); err != nil {

@@ -66,7 +66,7 @@ func New(cfg Config) *Sim {
 		provider: cfg.provider(),
 		throttle: rate.NewLimiter(kubeQPS, kubeBurst),
 		started:  time.Now().UTC(),
-		kube:     newKube(cfg.ServicesNamespace, cfg.Kubernetes),
+		kube:     newKube(cfg.ServicesNamespace, cfg.Kubernetes, cfg.Function != nil),
 		minio:    newMinio(),
 		nodes:    cfg.Nodes,
 		denied:   map[string]bool{},

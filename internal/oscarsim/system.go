@@ -15,12 +15,22 @@ const noRuntime = "Current deployment visibility is unavailable for this service
 func (s *Sim) health(c *call) { c.text(http.StatusOK, "Ok") }
 
 func (s *Sim) info(c *call) {
-	c.json(http.StatusOK, struct {
-		Version      string `json:"version"`
-		GitCommit    string `json:"git_commit"`
-		Architecture string `json:"architecture"`
-		Kubernetes   string `json:"kubernetes_version"`
-	}{s.cfg.Version, "abf6582b", runtime.GOARCH, "v1.36.3"})
+	const kubernetes = "v1.36.3"
+	type backend struct {
+		Name    string `json:"name"`
+		Version string `json:"version"`
+	}
+	info := struct {
+		Version      string   `json:"version"`
+		GitCommit    string   `json:"git_commit"`
+		Architecture string   `json:"architecture"`
+		Kubernetes   string   `json:"kubernetes_version"`
+		Serverless   *backend `json:"serverless_backend,omitempty"`
+	}{s.cfg.Version, "abf6582b", runtime.GOARCH, kubernetes, nil}
+	if s.cfg.Function != nil {
+		info.Serverless = &backend{"Knative", kubernetes}
+	}
+	c.json(http.StatusOK, info)
 }
 
 // config answers the administrator with MinIO's root keys, a user with his own.

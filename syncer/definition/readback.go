@@ -64,6 +64,9 @@ func Difference(asked, got map[string]any) string {
 		want := asked[key]
 		have, returned := got[key]
 		if !returned {
+			if key == "script" && text(want) != "" && !runsOwnCommand(asked) {
+				return key // OSCAR leaves out an empty one
+			}
 			continue
 		}
 		same := true
@@ -102,6 +105,13 @@ func Difference(asked, got map[string]any) string {
 		}
 	}
 	return ""
+}
+
+// runsOwnCommand says that the service is exposed and runs its image's command: OSCAR may have emptied its script.
+func runsOwnCommand(asked map[string]any) bool {
+	expose, _ := asked["expose"].(map[string]any)
+	own, _ := expose["default_command"].(bool)
+	return own
 }
 
 // originOf is the bucket of an output path without one: that of the origin's

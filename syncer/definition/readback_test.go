@@ -98,6 +98,15 @@ func TestDifference(t *testing.T) {
 			t.Errorf("after %s the difference is %q, want %q", change, got, field)
 		}
 	}
+	// OSCAR leaves out a script that is empty. It matters unless the image's command is run.
+	emptied := tree(t, got)
+	delete(emptied, "script")
+	for own, want := range map[string]string{"false": "script", "true": ""} {
+		web := tree(t, `{"script":"a","expose":{"api_port":[80],"default_command":`+own+`}}`)
+		if field := Difference(web, emptied); field != want {
+			t.Errorf("without its script, and with default_command %s, the difference is %q, want %q", own, field, want)
+		}
+	}
 	// Without a bucket in its path, an output of a worker goes to the origin's; and one that was made without buckets is
 	// as good as one that was made with them.
 	worker := tree(t, `{"name":"w","federation":{"topology":"none"},"annotations":{"oscar.grycap/origin-cluster":"a","oscar.grycap/origin-service":"o"},"output":[{"storage_provider":"minio.default","path":"out"}]}`)

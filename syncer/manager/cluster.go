@@ -18,6 +18,10 @@ var (
 type Info struct {
 	Version           string `json:"version"`
 	KubernetesVersion string `json:"kubernetes_version"`
+	// Serverless is absent where OSCAR has no serverless backend.
+	Serverless struct {
+		Name string `json:"name"`
+	} `json:"serverless_backend"`
 }
 
 // Info reads the version.

@@ -83,6 +83,10 @@ func (s *Services) observe(ctx context.Context, name string) (*observation, erro
 	if v.def, err = s.deps.Definitions.Open(ctx, name, d); err != nil {
 		return v, err
 	}
+	if v.lookAtScript(); v.scripted {
+		info, _, known := s.deps.Answers.Infos.Since(v.now.Add(-versionAge))
+		v.lookAtBackend(info, known)
+	}
 	v.list, v.service = list, list.Services[name]
 	if err := s.complete(v, listed, false); err != nil {
 		return v, err
@@ -155,6 +159,10 @@ func (s *Services) examine(ctx context.Context, name string) (*observation, erro
 	s.process.writes.read(name, v.desired, v.revision)
 	if v.def, err = s.deps.Definitions.Open(ctx, name, v.desired); err != nil {
 		return v, err
+	}
+	if v.lookAtScript(); v.scripted {
+		info, _, known := s.deps.Answers.Infos.GetSoon(ctx, s.session.Now().Add(-versionAge), versionPatience)
+		v.lookAtBackend(info, known)
 	}
 	s.process.writes.change(name, func(n *recent) {
 		if !half {
@@ -252,6 +260,22 @@ func (s *Services) readRecords(ctx context.Context, v *observation) error {
 		v.observed = s.session.DecodeObserved(kv, v.desired.UID)
 	}
 	return nil
+}
+
+// lookAtScript notes whether the service that is desired is exposed, and runs its script.
+func (v *observation) lookAtScript() {
+	v.scripted = v.def != nil && v.def.Service.Exposed() && !v.def.Service.Expose.DefaultCommand && v.def.Service.Script != ""
+}
+
+// lookAtBackend notes what OSCAR tells of its serverless backend.
+func (v *observation) lookAtBackend(info manager.Info, known bool) {
+	switch {
+	case !known:
+	case info.Serverless.Name == "":
+		v.serverless = noBackend
+	default:
+		v.serverless = someBackend
+	}
 }
 
 // lookForBuckets notes which buckets of the service are not among those of the cluster.

@@ -228,7 +228,7 @@ func (s situation) waits() decision {
 
 // planUpdate: a change that is not in place yet.
 func planUpdate(s situation) decision {
-	if d, none := s.without(record.PhaseFailed, "", update); none {
+	if d, cannot := s.cannotUpdate(record.PhaseFailed, ""); cannot {
 		return d
 	}
 	if d, stopped := s.startFirst(); stopped {
@@ -238,6 +238,24 @@ func planUpdate(s situation) decision {
 		return d
 	}
 	return decision{act: update}
+}
+
+// cannotUpdate decides what becomes of a service that no PUT is sent for. Without a serverless backend each PUT of an
+// exposed service empties its script, and no other call of OSCAR brings that back.
+func (s situation) cannotUpdate(phase record.Phase, prefix string) (decision, bool) {
+	if d, none := s.without(phase, prefix, update); none {
+		return d, true
+	}
+	switch {
+	case !s.scripted || s.serverless == someBackend:
+		return decision{}, false
+	case s.serverless == noBackend:
+		return decision{act: report, phase: phase, reason: record.ReasonUpdateFailed, operation: update.operation(), message: prefix +
+			"an OSCAR without a serverless backend empties the script of an exposed service that is changed, so it is left as it is: delete the service and create it again"}, true
+	case !s.fresh:
+		return decision{act: reread}, true
+	}
+	return decision{act: look, after: pollWrite}, true
 }
 
 // without decides what becomes of a service that cannot be made or changed for want of a
@@ -306,7 +324,7 @@ func repairBy(s situation, step act, what string) decision {
 		return drifted
 	}
 	if step == update {
-		if d, none := s.without(record.PhaseDrifted, what+": ", update); none {
+		if d, cannot := s.cannotUpdate(record.PhaseDrifted, what+": "); cannot {
 			return d
 		}
 		if d, stopped := s.startFirst(); stopped {

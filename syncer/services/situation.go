@@ -91,9 +91,22 @@ type situation struct {
 	// moved says that the service was last seen in place with another storage than it is
 	// sent with now: this syncer has been started with or without a server for its OSCAR.
 	moved bool
+	// scripted says that the service is exposed and runs its script, and serverless whether OSCAR has a serverless
+	// backend, which is asked where it is.
+	scripted   bool
+	serverless backend
 	// token is about the access token that a creation needs, or the deletion of a volume.
 	token ownerToken
 }
+
+// backend is what is known of OSCAR's serverless backend.
+type backend int
+
+const (
+	unknownBackend backend = iota
+	noBackend
+	someBackend
+)
 
 // memory is what this process knows beyond the records.
 type memory struct {

@@ -2,6 +2,7 @@ package world_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -152,5 +153,22 @@ func onlyExposed(t *testing.T) {
 	fed, err := w.Client.Federation(t.Context(), "web0")
 	if err != nil || fed.RunState != "" {
 		t.Errorf("%+v %v", fed, err)
+	}
+}
+
+// TestAChangeOfAnExposedServiceIsWarnedOf: an OSCAR without a serverless backend would empty its script.
+func TestAChangeOfAnExposedServiceIsWarnedOf(t *testing.T) { await.InVirtualTime(t, exposedChange) }
+
+func exposedChange(t *testing.T) {
+	w := newStopping(t)
+	for command, warned := range map[string]bool{"false": true, "true": false} {
+		change := strings.Replace(exposed, `"cpu_threshold":80`, `"cpu_threshold":70,"default_command":`+command, 1)
+		plan, err := w.Client.Plan(t.Context(), world.Service(t, change), client.PlanOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.ContainsFunc(plan.Warnings, func(p v1.PlanWarning) bool { return strings.Contains(p.Message, "emptying its script") }) != warned {
+			t.Errorf("default_command %s: %+v", command, plan.Warnings)
+		}
 	}
 }

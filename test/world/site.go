@@ -20,11 +20,14 @@ type Site struct {
 	identity *seal.Identity
 }
 
-// NewSite makes an OSCAR, and the key of its syncers.
+// NewSite makes an OSCAR, and the key of its syncers. It has a serverless backend, as OSCAR's own installations do.
 func NewSite(cfg oscarsim.Config) (*Site, error) {
 	identity, err := seal.Generate()
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Function == nil {
+		cfg.Function = http.HandlerFunc(oscarsim.Echo)
 	}
 	return &Site{ID: cfg.ClusterID, Sim: oscarsim.New(cfg), identity: identity}, nil
 }

@@ -54,6 +54,10 @@ func (s *suite) usage(t *testing.T) {
 			t.Errorf("after the start: %s", got)
 		}
 		s.put(t, web).want(t, 204, "")
+		_, script := s.get(t, n).object(t)["script"]
+		if _, knative := s.do(t, "GET", "/system/info", nil).object(t)["serverless_backend"]; script != knative {
+			t.Errorf("after a PUT the script is there: %v; with Knative: %v", script, knative)
+		}
 		s.delete(t, n).want(t, 204, "")
 		s.do(t, "POST", path+"/stop", nil).want(t, 404, "")
 		s.do(t, "POST", path+"/start", nil).want(t, 404, "")
