@@ -110,3 +110,30 @@ func (r *rig) startDying(point string) <-chan struct{} {
 	})
 	return died
 }
+
+// TestABucketIsNotForgottenThatWasNeverReported: its service was made and not reported, and the syncer that deletes it
+// dies. What said that this life made the bucket went with the service.
+func TestABucketIsNotForgottenThatWasNeverReported(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{Latency: time.Second})
+		stop := r.start()
+		p := newReplica("grayify")
+		r.want(p, record.IntentPrepare)
+		r.await(p, record.PhasePrepared)
+		asked := r.sim.Next(oscarsim.OpCreate)
+		r.want(p, record.IntentApply)
+		<-asked
+		r.fault(oscarsim.OpGet, oscarsim.Fault500, 0)
+		r.eventually("the bucket is made", func() bool { _, ok := r.sim.Bucket("grayify"); return ok })
+		stop()
+		r.sim.ClearFaults()
+		r.want(p, record.IntentDelete, func(d *record.Desired) { d.Data = record.DataDelete })
+		<-r.startDying("syncer.after_erase")
+		if got := fatesOf(r.await(p, record.PhaseDeleted)); got != "grayify deleted" {
+			t.Errorf("told: %q", got)
+		}
+		if _, ok := r.sim.Bucket("grayify"); ok {
+			t.Error("the bucket is still there")
+		}
+	})
+}

@@ -39,6 +39,9 @@ func (s *Services) erase(ctx context.Context, v *observation) (bool, error) {
 	if err == nil && stands {
 		err = s.keepBare(ctx, v, bare)
 	}
+	if err == nil {
+		err = s.keepMade(ctx, v)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -62,6 +65,25 @@ func (s *Services) erase(ctx context.Context, v *observation) (bool, error) {
 	})
 	s.session.FailPoints.Hit(failAfterErase)
 	return err == nil, s.noteFailure(v, erase, record.ReasonDeleteFailed, err)
+}
+
+// keepMade notes in the last report the buckets that this life made: what the service says of them goes with it.
+func (s *Services) keepMade(ctx context.Context, v *observation) error {
+	made := s.madeBuckets(v)
+	if len(made) == 0 {
+		return nil
+	}
+	_, err := s.writeReport(ctx, v, func(before *record.Observed) *record.Observed {
+		if before == nil {
+			return nil
+		}
+		next := *before
+		if next.BucketsMade = definition.Union(before.BucketsMade, made); len(next.BucketsMade) == len(before.BucketsMade) {
+			return nil
+		}
+		return &next
+	})
+	return err
 }
 
 // dropBuckets deletes the buckets that this life made and that still say so, as the
