@@ -42,10 +42,12 @@ func TestUpdateLimits(t *testing.T) {
 		{129, 1, 0, true},
 		{129, 1, 129, false}, // comparisons
 		{500, 100, 0, true},
-		{960, 1, 120, true}, // 120 children of 8
-		{961, 1, 120, false},
+		{960, 1, 120, true},  // 120 children of 8
+		{961, 1, 120, true},  // in children of children
+		{1920, 1, 120, true}, // 120 children of 4 children of 4
+		{1921, 1, 120, false},
 		{4096, 16, 0, true}, // 64 children of 64
-		{4097, 16, 0, false},
+		{4097, 16, 0, true},
 		{1, 1_390_000, 0, true},
 		{1, 1_400_000, 0, false}, // bytes
 		{100, 13_700, 100, true},

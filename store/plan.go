@@ -33,7 +33,7 @@ type plan struct {
 	expects []expectation
 }
 
-// planOf checks the limits and lays the writes out: as they are up to 128, as
+// planOf checks the limits and lays the writes out: as they are up to 128, in
 // child transactions beyond. The keys of all expectations are read on failure,
 // so that the next try, or the error, knows which did not hold.
 func planOf(tx *Txn, writes []write, keys []string) (*plan, error) {
@@ -114,33 +114,53 @@ func nest(ops []clientv3.Op, base int) ([]clientv3.Op, error) {
 	if n == 0 || err != nil {
 		return ops, err
 	}
-	var out []clientv3.Op
-	for part := range slices.Chunk(ops, (len(ops)+n-1)/n) {
-		out = append(out, clientv3.OpTxn(nil, part, nil))
+	room := maxOps - max(base, n)
+	out := inChildren(ops, n)
+	for i, child := range out {
+		if _, part, _ := child.Txn(); len(part) > room {
+			out[i] = clientv3.OpTxn(nil, inChildren(part, room/2), nil)
+		}
 	}
 	return out, nil
 }
 
+// inChildren deals operations out to n child transactions.
+func inChildren(ops []clientv3.Op, n int) (out []clientv3.Op) {
+	for part := range slices.Chunk(ops, (len(ops)+n-1)/n) {
+		out = append(out, clientv3.OpTxn(nil, part, nil))
+	}
+	return out
+}
+
 // children is how many child transactions that many writes take; 0 when they need none. The server grants each child 128
-// operations less the longest list of the parent, where base is the longest of the parent's other lists.
+// operations less the longest list of the parent, where base is the longest of the parent's other lists. So it is with
+// the children of a child: they are made when the writes have no place otherwise.
 func children(writes, base int) (int, error) {
 	if writes <= maxOps {
 		return 0, nil
 	}
-	for n := 2; n < maxOps; n++ {
-		if (writes+n-1)/n <= maxOps-max(base, n) {
-			return n, nil
+	for _, holds := range []func(room int) int{flat, nested} {
+		for n := 2; n < maxOps; n++ {
+			if (writes+n-1)/n <= holds(maxOps-max(base, n)) {
+				return n, nil
+			}
 		}
 	}
 	return 0, fmt.Errorf("%w: %d writes with %d comparisons or reads, the server takes no more than %d",
 		ErrTooLarge, writes, base, capacity(base))
 }
 
+// flat and nested are how many operations a child transaction holds that the server grants so many: as they are, and in
+// children of its own.
+func flat(room int) int { return room }
+
+func nested(room int) int { return max(room, room/2*(room-room/2)) }
+
 // capacity is the most writes that nest can place beside base comparisons or reads.
 func capacity(base int) int {
 	most := maxOps
-	for children := 2; children < maxOps; children++ {
-		most = max(most, children*(maxOps-max(base, children)))
+	for n := 2; n < maxOps; n++ {
+		most = max(most, n*nested(maxOps-max(base, n)))
 	}
 	return most
 }
