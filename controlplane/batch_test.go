@@ -12,7 +12,9 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/listing"
+	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/test/await"
@@ -252,32 +254,97 @@ func TestAllServicesOfABatchAreValidatedFirst(t *testing.T) {
 	}
 }
 
-// A transaction of etcd takes 128 comparisons: a batch of the most replicas keeps to that whether
-// they belong to one service each or to many.
-func TestTheLargestBatches(t *testing.T) {
-	for services, on := range map[int][]string{oscar.MaxReplicas: {"a"}, oscar.MaxReplicas / 3: {"a", "b", "c"}} {
-		t.Run(fmt.Sprint(services), func(t *testing.T) {
-			await.InVirtualTime(t, func(t *testing.T) {
-				w := newWorld(t)
-				var names []string
-				for i := range services {
-					names = append(names, fmt.Sprintf("s%dr", i))
-				}
-				req := batch(t, names...)
-				for _, s := range req.Services {
-					s.Federation.Members = s.Federation.Members[:len(on)-1]
-				}
-				res, err := w.Federations.CreateServices(t.Context(), admin, req)
-				if err != nil || len(res.Federations) != services {
-					t.Fatal(err)
-				}
-				more := batch(t, append(names, "onemore")...)
-				if _, err := w.Federations.CreateServices(t.Context(), admin, more); codeOf(t, err) != fault.CodeInvalid {
-					t.Errorf("more than the most: %v", err)
-				}
-			})
-		})
+// largeBatch is a request for services with the most replicas together, each of at least one; as users send it, with a
+// refresh token for each.
+func largeBatch(t *testing.T, services, replicas int, token bool) federations.BatchRequest {
+	t.Helper()
+	var names []string
+	for i := range services {
+		names = append(names, fmt.Sprintf("s%dr", i))
 	}
+	req := batch(t, names...)
+	for i, s := range req.Services {
+		n := replicas / services
+		if i < replicas%services {
+			n++
+		}
+		s.Federation.Members = s.Federation.Members[:n-1]
+		if token {
+			s.Environment.Secrets = map[string]string{"refresh_token": "a-refresh-token"}
+		}
+	}
+	return req
+}
+
+// eachLargeBatch runs a test with the largest batches that are accepted, of an administrator and of a user.
+func eachLargeBatch(t *testing.T, test func(t *testing.T, w *world, caller identity.Caller, large func() federations.BatchRequest)) {
+	for _, size := range []struct{ services, replicas int }{
+		{oscar.MaxBatch, oscar.MaxBatch}, {oscar.MaxBatch, oscar.MaxReplicas}, {oscar.MaxReplicas / 3, oscar.MaxReplicas},
+	} {
+		for _, caller := range []identity.Caller{admin, {Subject: "ann"}} {
+			t.Run(fmt.Sprintf("%d services of %d replicas for %s", size.services, size.replicas, caller.Subject), func(t *testing.T) {
+				await.InVirtualTime(t, func(t *testing.T) {
+					test(t, newWorld(t), caller, func() federations.BatchRequest {
+						return largeBatch(t, size.services, size.replicas, !caller.Administrator)
+					})
+				})
+			})
+		}
+	}
+}
+
+// A transaction of etcd takes 128 comparisons, and fewer writes the more comparisons it has: the largest batches keep to
+// that in each of their steps.
+func TestTheLargestBatches(t *testing.T) {
+	eachLargeBatch(t, func(t *testing.T, w *world, caller identity.Caller, large func() federations.BatchRequest) {
+		for _, answer := range []func(string, *record.Desired) *record.Observed{no(record.ReasonDoesNotFit), failing} {
+			w.clusters["a"].does(failsFor("s5r", answer))
+			req := large()
+			req.IdempotencyKey = record.NewUID()
+			if _, err := w.Federations.CreateServices(t.Context(), caller, req); codeOf(t, err) == fault.CodeTooLarge {
+				t.Error(err)
+			}
+			w.eventually(func() bool { return len(w.keys(record.NamesPrefix)) == 0 })
+			w.nothingLeft()
+		}
+		w.clusters["a"].does(yes)
+		req := large()
+		res, err := w.Federations.CreateServices(t.Context(), caller, req)
+		if err != nil || len(res.Federations) != len(req.Services) {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A deletion ends the creation of the largest batches, too.
+func TestADeletionOfOneServiceEndsTheLargestBatches(t *testing.T) {
+	eachLargeBatch(t, func(t *testing.T, w *world, caller identity.Caller, large func() federations.BatchRequest) {
+		w.clusters["a"].does(failsFor("s5r", silent))
+		req := large()
+		req.Wait, req.IdempotencyKey = 0, "create"
+		if _, err := w.Federations.CreateServices(t.Context(), caller, req); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Federations.DeleteService(t.Context(), caller, "s7r0", federations.DeleteOptions{
+			Wait: time.Minute, Repeat: request.Repeat{Key: "delete", Method: "DELETE", Path: "/system/services/s7r0"},
+		}); err != nil {
+			t.Error(err)
+		}
+		w.nothingLeft()
+	})
+}
+
+func TestALargerBatchIsRefused(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		for _, req := range []federations.BatchRequest{
+			largeBatch(t, oscar.MaxBatch+1, oscar.MaxBatch+1, false), largeBatch(t, oscar.MaxReplicas/3+1, oscar.MaxReplicas+1, false),
+		} {
+			if _, err := w.Federations.CreateServices(t.Context(), admin, req); codeOf(t, err) != fault.CodeInvalid {
+				t.Errorf("%d services: %v", len(req.Services), err)
+			}
+		}
+	})
 }
 
 // Whenever the instance dies, the next one ends what it began: all or none, and the same request has

@@ -103,8 +103,8 @@ type CreateServicesResult struct {
 }
 
 // CreateServices creates several services, each on every cluster of its federation, or none of
-// them anywhere. Together they have at most oscar.MaxReplicas replicas. Of opts, Deployment and Plan
-// are for one service and have no effect.
+// them anywhere. They are at most oscar.MaxBatch, with at most oscar.MaxReplicas replicas together. Of
+// opts, Deployment and Plan are for one service and have no effect.
 func (c *Client) CreateServices(ctx context.Context, services []*oscar.Service, opts CreateOptions) (*CreateServicesResult, error) {
 	body, err := json.Marshal(map[string]any{"services": services})
 	if err != nil {

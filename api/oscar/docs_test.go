@@ -26,6 +26,7 @@ func TestTheDocumentationNamesRulesAndLimits(t *testing.T) {
 		"annotations, keys and values": fmt.Sprintf("%d KiB", MaxAnnotationsBytes>>10),
 		"nesting":                      fmt.Sprintf("%d levels", MaxDepth),
 		"replicas of a federation, the coordinator included": fmt.Sprint(MaxReplicas),
+		"services of one request, all or none":               fmt.Sprintf("%d, with %d replicas together", MaxBatch, MaxReplicas),
 		"members of type `endpoint`":                         fmt.Sprint(MaxEndpoints),
 		"inputs, and outputs, of a service":                  fmt.Sprint(MaxIO),
 		"allowed users":                                      fmt.Sprintf("%d, each of %d bytes, %d KiB together", MaxAllowedUsers, MaxUserBytes, MaxAllowedUsersBytes>>10),

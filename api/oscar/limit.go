@@ -18,6 +18,9 @@ const (
 	// MaxReplicas is how many replicas a federation may have, the coordinator
 	// included: all of them change in one transaction of the store.
 	MaxReplicas = 120
+	// MaxBatch is how many services one request may create all or none: beside
+	// more comparisons a transaction has no room for all their records.
+	MaxBatch = 90
 	// MaxEndpoints is how many members of type endpoint a federation may have.
 	MaxEndpoints = 120
 	// MaxIO is how many inputs, and how many outputs, a service may have.

@@ -62,9 +62,10 @@ func parseServices(body []byte) ([]*oscar.Service, error) {
 	if err := dec.Decode(&in); err != nil || dec.More() {
 		return nil, fault.Invalid(oscar.Violation{Rule: oscar.RuleType, Message: `the body is no JSON object with the field "services" alone`})
 	}
+	// A request that an older version has accepted may be sent again.
 	if n := len(in.Services); n == 0 || n > oscar.MaxReplicas {
 		return nil, fault.Invalid(oscar.Violation{
-			Path: "services", Rule: oscar.RuleMaxMembers, Value: n, Message: fmt.Sprintf("there are %d services; name 1 to %d", n, oscar.MaxReplicas),
+			Path: "services", Rule: oscar.RuleMaxMembers, Value: n, Message: fmt.Sprintf("there are %d services; name 1 to %d", n, oscar.MaxBatch),
 		})
 	}
 	out := make([]*oscar.Service, len(in.Services))

@@ -139,6 +139,12 @@ func (c *Controller) validateBatch(caller identity.Caller, req BatchRequest, giv
 		}
 		check.add(i, g)
 	}
+	if n := len(req.Services); n > oscar.MaxBatch {
+		check.violations = append(check.violations, oscar.Violation{
+			Path: "services", Rule: oscar.RuleMaxMembers, Value: n,
+			Message: fmt.Sprintf("all or none is possible for %d services; create the others by requests of their own", oscar.MaxBatch),
+		})
+	}
 	if check.replicas > oscar.MaxReplicas {
 		check.violations = append(check.violations, oscar.Violation{
 			Path: "services", Rule: oscar.RuleMaxMembers, Value: check.replicas,

@@ -222,10 +222,15 @@ func check(later []laterStep) error {
 	return nil
 }
 
-// put puts the step into a transaction, and gives the space for what is not known yet.
+// put puts the step into a transaction with what it compares, and gives the space for what is not known yet.
 func (l laterStep) put(tx *store.Txn) (space int, err error) {
 	space = laterBytes
+	first, hash := l.steps[0].sit.Fed, strings.Repeat("0", 64)
+	for _, key := range []string{record.MetaKey, record.RequestKey(hash)} {
+		tx.ExpectRevision(key, 1)
+	}
 	for _, s := range l.steps {
+		tx.ExpectRevision(record.FederationKey(s.sit.Fed.UID), 1)
 		if err := putDecision(s.next, s.sit, tx); err != nil {
 			return 0, err
 		}
@@ -237,7 +242,6 @@ func (l laterStep) put(tx *store.Txn) (space int, err error) {
 	for _, m := range l.more {
 		tx.Put(m.Key, m.Rec)
 	}
-	first, hash := l.steps[0].sit.Fed, strings.Repeat("0", 64)
 	_, answer := l.steps.answer()
 	tx.Put(record.RequestKey(hash), record.Request{
 		V: record.Version, BodyHash: hash, UID: first.UID, RequestID: first.RequestID, Keyed: true, Answer: answer,
