@@ -1,6 +1,7 @@
 package controlplane_test
 
 import (
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -110,6 +111,62 @@ func TestADeletionThatWaitsForJobsCanBeHurried(t *testing.T) {
 			t.Error(res, err)
 		}
 	})
+}
+
+// Buckets that were kept are not emptied by an order about another service of the same name.
+func TestAnOrderAboutAnAmbiguousNameChangesNoDeletionUnderWay(t *testing.T) {
+	ann := identity.Caller{Subject: "ann"}
+	service := func(cluster string) string {
+		return strings.NewReplacer("lone", "same", `"cluster_id":"d"`, `"cluster_id":"`+cluster+`","federation":{"group_id":"same-`+cluster+`"}`).Replace(lone)
+	}
+	for name, tt := range map[string]struct {
+		going  []string
+		caller identity.Caller
+	}{
+		"beside two living ones":                {[]string{"c"}, ann},
+		"of two that go":                        {[]string{"a", "b", "c"}, ann},
+		"of two that go, for the administrator": {[]string{"a", "b", "c"}, admin},
+	} {
+		t.Run(name, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.everybody(func(service string, d *record.Desired) *record.Observed {
+					if d.Tombstone() && d.Data == "" {
+						return nil // it is on its way
+					}
+					return yes(service, d)
+				})
+				for _, cluster := range []string{"a", "b", "c"} {
+					if _, err := w.Federations.CreateService(t.Context(), ann, send(t, service(cluster))); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for _, cluster := range tt.going {
+					if _, err := w.Federations.DeleteService(t.Context(), ann, "same", federations.DeleteOptions{ClusterID: cluster}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for _, order := range []federations.DeleteOptions{{Data: record.DataDelete}, {Jobs: record.JobsCancel}} {
+					_, err := w.Federations.DeleteService(t.Context(), tt.caller, "same", order)
+					if e, ok := errors.AsType[*fault.Error](err); codeOf(t, err) != fault.CodeConflict || !ok || len(e.Candidates) < 2 {
+						t.Errorf("%+v: %v", order, err)
+					}
+				}
+				for _, cluster := range tt.going {
+					if d, ok := w.desired(cluster, "same"); !ok || d.Data != "" || d.Jobs != "" {
+						t.Errorf("the tombstone at %s: %+v", cluster, d)
+					}
+				}
+				// Where the cluster is named, it is an order about that deletion.
+				if _, err := w.Federations.DeleteService(t.Context(), tt.caller, "same", federations.DeleteOptions{ClusterID: "c", Data: record.DataDelete, Wait: time.Minute}); err != nil {
+					t.Error(err)
+				}
+				if d, ok := w.desired("c", "same"); ok {
+					t.Errorf("the tombstone at c: %+v", d)
+				}
+			})
+		})
+	}
 }
 
 func TestDeletingAMemberRemovesIt(t *testing.T) {

@@ -88,7 +88,9 @@ func (c *Controller) DeleteService(ctx context.Context, caller identity.Caller, 
 // further orders, one that is being deleted already.
 func (c *Controller) deletable(caller identity.Caller, service string, opts DeleteOptions) (view.MemberRef, error) {
 	p, err := c.state.Find(caller, service, opts.ClusterID)
-	if (err != nil || p.Rec.Phase.Result()) && (opts.Jobs != "" || opts.Data != "") {
+	e, _ := errors.AsType[*fault.Error](err)
+	gone := e != nil && e.Code == fault.CodeNotFound || err == nil && p.Rec.Phase.Result()
+	if gone && (opts.Jobs != "" || opts.Data != "") {
 		p, err = c.leaving(caller, service, opts.ClusterID, p, err)
 	}
 	switch {
@@ -286,8 +288,9 @@ func (o DeleteOptions) orders() decide.DeletionOrders {
 }
 
 // leaving finds a deletion under way whose orders a request amends: of a federation, or of a
-// removed member. Otherwise the answer stays the same.
+// removed member. Without one the answer stays the same, and several are a conflict.
 func (c *Controller) leaving(caller identity.Caller, service, clusterID string, out view.MemberRef, err error) (view.MemberRef, error) {
+	var found []view.MemberRef
 	c.state.Read(func(v *view.View) {
 		for uid := range v.Named.Of(service) {
 			rev, f := v.Federations.Get(uid).Rev, v.Federations.Get(uid).Rec
@@ -300,12 +303,18 @@ func (c *Controller) leaving(caller identity.Caller, service, clusterID string, 
 			}
 			for _, m := range gone {
 				if m.ServiceName == service && (clusterID == "" || m.ClusterID == clusterID) {
-					out, err = view.MemberRef{UID: uid, Rec: f, Rev: rev, Gone: &m}, nil
+					found = append(found, view.MemberRef{UID: uid, Rec: f, Rev: rev, Gone: &m})
 				}
 			}
 		}
 	})
-	return out, err
+	switch len(found) {
+	case 0:
+		return out, err
+	case 1:
+		return found[0], nil
+	}
+	return view.MemberRef{}, view.Ambiguous(service, found)
 }
 
 // awaitGone waits until no reachable cluster holds one of the tombstones.

@@ -79,7 +79,7 @@ func (v *View) Find(caller identity.Caller, service, clusterID string) (MemberRe
 		case 1:
 			return found[0], nil
 		default:
-			return MemberRef{}, ambiguous(service, found)
+			return MemberRef{}, Ambiguous(service, found)
 		}
 	}
 	for _, results := range [][]MemberRef{failed, failedWith} {
@@ -143,7 +143,8 @@ func (v *View) FederationNamed(caller identity.Caller, ref string) (best Version
 	return best
 }
 
-func ambiguous(service string, found []MemberRef) error {
+// Ambiguous is the error for a name that several replicas have: it lists their clusters.
+func Ambiguous(service string, found []MemberRef) error {
 	var clusters []string
 	for _, p := range found {
 		clusters = append(clusters, p.At().ClusterID)
