@@ -1,6 +1,7 @@
 package federations
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,6 +101,7 @@ func (c *Controller) DraftChange(ctx context.Context, ch Change, p view.MemberRe
 	d.Next.By = ch.Caller.Subject
 	switch {
 	case ch.Resolve != nil:
+		d.Next.By = cmp.Or(ch.Resolve.By, d.Next.By)
 		d.Next.SecretsLost = d.Next.SecretsLost || len(unknownSecrets(s, old)) > 0
 	case !ch.removal.only:
 		d.Next.SecretsLost = false

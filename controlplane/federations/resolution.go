@@ -12,6 +12,8 @@ import (
 // Resolution is a person's decision about a difference, as part of a change.
 type Resolution struct {
 	UID string
+	// By is the subject of the person, when the control plane carries the decision out later.
+	By string
 	// Generation is the least generation of the change.
 	Generation int64
 	// Accept is the part of another history that may be written over, and Everywhere that it may be at each

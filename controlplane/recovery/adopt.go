@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/controlplane/topology"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store"
@@ -26,11 +28,18 @@ import (
 
 // ask writes the question.
 func (c *Controller) ask(ctx context.Context, req ResolveRequest, d *difference) error {
-	res, err := c.store.Update(ctx, store.Update{Build: func(_ store.View, tx *store.Txn) error {
-		tx.Put(record.AskKey(d.ClusterID, d.ServiceName), record.Ask{
-			V: record.Version, UID: d.UID, RequestID: req.RequestID, Recipient: c.identity.Recipient(), AskedAt: record.At(c.cfg.Now()),
+	key := record.AskKey(d.ClusterID, d.ServiceName)
+	res, err := c.store.Update(ctx, store.Update{Keys: []string{key}, Build: func(v store.View, tx *store.Txn) error {
+		if kv, ok := v.KV(key); ok {
+			if old, err := store.Decode[record.Ask](kv); err == nil && old.RequestID == req.RequestID {
+				return nil // an answer was lost
+			}
+		}
+		tx.Put(key, record.Ask{
+			V: record.Version, UID: d.UID, RequestID: req.RequestID, Recipient: c.identity.Recipient(), AskedAt: record.At(c.cfg.Now()), By: req.by,
 			Held: &record.Branch{Epoch: d.ClusterEpoch, Generation: d.ClusterGeneration},
 		})
+		request.Note(tx, c.cfg.Now(), req.entry(d, record.OutcomeAccepted))
 		return nil
 	}})
 	if err != nil {
@@ -71,23 +80,27 @@ func (c *Controller) adopt(ctx context.Context, cluster string) error {
 		}
 	})
 	for _, a := range all {
-		err := c.takeOver(ctx, a)
+		req := ResolveRequest{ClusterID: a.cluster, ServiceName: a.service, Keep: v1.KeepCluster, RequestID: a.ask.Rec.RequestID, by: a.ask.Rec.By}
+		err := c.takeOver(ctx, req, a)
+		var refused *record.Audit
 		if e, ok := errors.AsType[*fault.Error](err); ok && e.Code != fault.CodeUnavailable && e.Code != fault.CodeUnknownOutcome {
 			// It cannot be taken over as it is; a person decides again.
 			c.cfg.Logger.Warn("what a cluster has was not taken over", "cluster", a.cluster, "service", a.service, "error", err)
+			refused = new(req.entry(a.difference, record.OutcomeRefused))
+			refused.Detail = a.service + ": " + err.Error()
 			err = nil
 		}
 		if err != nil {
 			return err
 		}
-		if err := c.dropAsk(ctx, a); err != nil {
+		if err := c.dropAsk(ctx, a, refused); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *Controller) takeOver(ctx context.Context, a answered) error {
+func (c *Controller) takeOver(ctx context.Context, req ResolveRequest, a answered) error {
 	d := a.difference
 	if d == nil {
 		return nil // it was carried out, or decided otherwise
@@ -108,12 +121,11 @@ func (c *Controller) takeOver(ctx context.Context, a answered) error {
 		return &fault.Error{Code: fault.CodeInvalid, Message: "what the cluster has cannot be read", Violations: violations}
 	}
 	asUsers(s)
-	req := ResolveRequest{ClusterID: a.cluster, ServiceName: a.service, Keep: v1.KeepCluster, RequestID: a.ask.Rec.RequestID}
 	if d.Kind == v1.DifferenceOrphan {
 		return c.restoreFederation(ctx, req, d, s)
 	}
 	// The same generation, or an older one, that is held at another member is decided about with it. A newer one is not.
-	r := &federations.Resolution{UID: d.UID, Accept: &record.Branch{Epoch: a.shown.Epoch, Generation: a.shown.Generation}, Everywhere: true, Shown: true}
+	r := &federations.Resolution{UID: d.UID, Accept: &record.Branch{Epoch: a.shown.Epoch, Generation: a.shown.Generation}, Everywhere: true, Shown: true, By: req.by}
 	return fault.Crossing(c.rewrite(ctx, federations.Administrator(), req, d, r, func(old *oscar.Service) (*oscar.Service, error) {
 		next := s.Clone()
 		next.Name, next.ClusterID = old.Name, old.ClusterID
@@ -130,8 +142,8 @@ func asUsers(s *oscar.Service) {
 	maps.DeleteFunc(s.Annotations, func(key, _ string) bool { return topology.Reserved(key) })
 }
 
-// dropAsk deletes a question and its answer.
-func (c *Controller) dropAsk(ctx context.Context, a answered) error {
+// dropAsk deletes a question and its answer, with an entry of the audit when it was not taken over.
+func (c *Controller) dropAsk(ctx context.Context, a answered, refused *record.Audit) error {
 	key := record.AskKey(a.cluster, a.service)
 	res, err := c.store.Update(ctx, store.Update{Keys: []string{key}, Build: func(v store.View, tx *store.Txn) error {
 		if kv, ok := v.KV(key); !ok || kv.ModRevision != a.ask.Rev {
@@ -140,6 +152,9 @@ func (c *Controller) dropAsk(ctx context.Context, a answered) error {
 		tx.Expect(key)
 		tx.Delete(key)
 		tx.Delete(record.ShownKey(a.cluster, a.service))
+		if refused != nil {
+			request.Note(tx, c.cfg.Now(), *refused)
+		}
 		return nil
 	}})
 	if err != nil {
@@ -246,7 +261,7 @@ func (c *Controller) commitBack(ctx context.Context, req ResolveRequest, owner s
 	now := c.cfg.Now()
 	caller := identity.Caller{Subject: owner}
 	fed := federations.NewRecord(caller, s, g, federations.CreateRequest{RequestID: req.RequestID}, "", now)
-	fed.UID, fed.Phase = uid, record.PhaseReady
+	fed.UID, fed.Phase, fed.By = uid, record.PhaseReady, cmp.Or(req.by, owner)
 	fed.SecretsLost = len(s.Environment.Secrets) > 0 // OSCAR shows no value: what is behind waits for them
 	fed.Generation, fed.Epoch = left[0].orphan.Generation, left[0].orphan.Epoch
 	lives := map[string]record.Orphan{}
@@ -290,11 +305,13 @@ func (c *Controller) commitBack(ctx context.Context, req ResolveRequest, owner s
 	if err := c.federations.Stage(ctx, slices.Concat(shared, d.Before, records)); err != nil {
 		return err
 	}
-	return c.commitLost(ctx, d, epoch)
+	entry := request.EntryOf(fed, record.ActionResolve, record.OutcomeDone)
+	entry.ClusterID = req.ClusterID
+	return c.commitLost(ctx, d, epoch, entry)
 }
 
 // commitLost is the transaction that writes all records of a lost federation, whose orphans were found in an epoch.
-func (c *Controller) commitLost(ctx context.Context, d *federations.Draft, epoch string) error {
+func (c *Controller) commitLost(ctx context.Context, d *federations.Draft, epoch string, entry record.Audit) error {
 	fedKey, nameKey := record.FederationKey(d.Fed.UID), record.NameKey(d.Fed.Owner, d.Fed.GroupID)
 	keys := []string{fedKey, nameKey, record.FenceKey, record.MetaKey}
 	for _, p := range d.Desired {
@@ -320,6 +337,7 @@ func (c *Controller) commitLost(ctx context.Context, d *federations.Draft, epoch
 			tx.ExpectAbsent(nameKey)
 			tx.Put(fedKey, d.Fed)
 			tx.Put(nameKey, record.Name{V: record.Version, UID: d.Fed.UID})
+			request.Note(tx, c.cfg.Now(), entry)
 			for _, p := range d.Desired {
 				if err := c.federations.LocationFree(v, p); err != nil {
 					return err

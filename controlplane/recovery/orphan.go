@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -21,6 +22,8 @@ type orphanStep struct {
 	desired int64
 	// epoch is the one that the step is decided in.
 	epoch string
+	// entry is that of the audit when a person has decided; nil otherwise.
+	entry *record.Audit
 }
 
 // orphansOf handles the services of a cluster that carry our marks and have no desired record. A
@@ -144,6 +147,9 @@ func (c *Controller) writeOrphan(ctx context.Context, s orphanStep) error {
 				tx.Expect(federation)
 				tx.PutBytes(federation, fed.Value)
 				tx.Touch(federation)
+			}
+			if s.entry != nil {
+				request.Note(tx, c.cfg.Now(), *s.entry)
 			}
 			if s.put != nil {
 				tx.Put(desired, s.put)

@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,16 @@ type ResolveRequest struct {
 	RequestID string
 	// Wait is how long to wait until it is carried out.
 	Wait time.Duration
+	// by is the subject of the person who decides.
+	by string
+}
+
+// entry is what the audit says of a decision about a difference.
+func (r ResolveRequest) entry(d *difference, outcome record.Outcome) record.Audit {
+	return record.Audit{
+		By: r.by, Action: record.ActionResolve, Outcome: outcome, Federation: cmp.Or(d.Federation, d.claims), Owner: d.Owner, GroupID: d.GroupID,
+		Generation: d.ClusterGeneration, ClusterID: d.ClusterID, RequestID: r.RequestID, Detail: d.ServiceName + ": keep " + r.Keep,
+	}
 }
 
 // maxJump bounds how far a report can raise the generation of a federation: a hostile report could
@@ -38,7 +49,7 @@ const maxGeneration = 1 << 52
 
 // Resolve resolves one difference as a person decides, and returns it as it was before.
 func (c *Controller) Resolve(ctx context.Context, caller identity.Caller, req ResolveRequest) (*v1.Difference, error) {
-	req.RequestID = request.ID(req.RequestID)
+	req.RequestID, req.by = request.ID(req.RequestID), caller.Subject
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, err
 	}
@@ -182,6 +193,7 @@ func (c *Controller) deleteOrphan(ctx context.Context, req ResolveRequest, d *di
 	}
 	return c.writeOrphan(ctx, orphanStep{
 		epoch: d.foundIn, cluster: d.ClusterID, service: d.ServiceName, deleted: view.Versioned[record.Deleted]{Rec: memory},
+		entry: new(req.entry(d, record.OutcomeDone)),
 		put: &record.Desired{
 			V: record.Version, Intent: record.IntentDelete, Federation: d.claims, GroupID: group, UID: d.UID,
 			Generation: d.ClusterGeneration, Epoch: d.ClusterEpoch, RequestID: req.RequestID, Owner: owner, Cause: record.CauseDeleted,
@@ -209,6 +221,9 @@ func (c *Controller) amendTombstone(ctx context.Context, req ResolveRequest, d *
 		if !t.Tombstone() || t.UID != d.UID {
 			return fault.NotFound("the deletion has ended meanwhile")
 		}
+		if t.RequestID == req.RequestID {
+			return nil // an answer was lost
+		}
 		t.RequestID = req.RequestID
 		t.Past = record.Branched(t.Past, accept.Epoch, accept.Generation)
 		if accept.Epoch == t.Epoch {
@@ -219,6 +234,7 @@ func (c *Controller) amendTombstone(ctx context.Context, req ResolveRequest, d *
 		tx.Touch(key)
 		tx.Expect(place)
 		tx.Put(place, t)
+		request.Note(tx, c.cfg.Now(), req.entry(d, record.OutcomeDone))
 		return nil
 	}})
 	if err != nil {

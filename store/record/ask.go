@@ -9,6 +9,8 @@ type Ask struct {
 	// Recipient is the recipient that the answer is sealed to: the control plane.
 	Recipient string `json:"recipient"`
 	AskedAt   Time   `json:"asked_at"`
+	// By is the subject of the person who decided; empty when an older version asks.
+	By string `json:"by,omitempty"`
 	// Held is what was held there when the person decided; nil when an older version asks. A service with
 	// higher marks is another one than that which was looked at.
 	Held *Branch `json:"held,omitempty"`

@@ -276,6 +276,36 @@ func TestALostFederationIsTakenBack(t *testing.T) {
 	})
 }
 
+// TestADecisionAboutAnOrphanIsInTheAudit: when it is taken, and when the control plane has carried it out.
+func TestADecisionAboutAnOrphanIsInTheAudit(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		s := restoredTale(t)
+		resolved := func() (out []string) {
+			entries, err := s.Client.Audit(t.Context(), client.AuditQuery{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range entries {
+				if e.Action == string(record.ActionResolve) {
+					out = append(out, fmt.Sprintf("%s %s: %s of %s at %s", e.By, e.Outcome, e.GroupID, e.Owner, e.ClusterID))
+				}
+			}
+			slices.Sort(out)
+			return out
+		}
+		s.resolve(a, "created0", v1.KeepCluster)
+		s.resolve(d, "grown3", v1.KeepStore)
+		s.Eventually("what the clusters have is taken over", func() bool { return len(resolved()) >= 3 && len(s.Keys(record.AsksPrefix(a))) == 0 })
+		if got := resolved(); !slices.Equal(got, []string{
+			"cluster_admin accepted:  of  at " + a, // its marks say no more
+			"cluster_admin done: created0 of cluster_admin at " + a,
+			"cluster_admin done: grown0 of cluster_admin at " + d,
+		}) {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
 // TestEverybodyMayStopWhileTheClusterIsAsked: the question waits in the store.
 func TestEverybodyMayStopWhileTheClusterIsAsked(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
