@@ -2,6 +2,8 @@ package controlplane_test
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +84,58 @@ func TestATokenIsReplacedWhenItsServiceIsHiddenByItsNewFederation(t *testing.T) 
 		w.adopt()
 		w.opens("the token that everybody could read", "lone", public, false)
 		w.opens("the token now", "lone", w.tokenOf("lone"), true)
+	})
+}
+
+// The generation after an adoption is above those of both services: the definitions before it are kept, ten of them.
+func TestAnAdoptionOfAHigherGenerationKeepsTheHistory(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.addCluster("d")
+		w.mustCreate()
+		change := func(definition string, n int) {
+			t.Helper()
+			s := send(t, strings.Replace(definition, "{", fmt.Sprintf(`{"labels":{"n":"%d"},`, n), 1)).Service
+			if _, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: time.Minute}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		kept := func() (out []int64) {
+			t.Helper()
+			history, err := w.Federations.History(t.Context(), admin, "grayifyr0", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, g := range history {
+				out = append(out, g.Generation)
+			}
+			return out
+		}
+		for n := 2; n <= 5; n++ {
+			change(body, n)
+		}
+		w.createLone("private")
+		for n := 2; n <= 40; n++ {
+			change(lone, n)
+		}
+		w.adopt()
+		if got := kept(); !slices.Equal(got, []int64{41, 5, 4, 3, 2, 1}) {
+			t.Errorf("%v are kept", got)
+		}
+		with := strings.Replace(body, `"members":[`, `"members":[{"type":"oscar","cluster_id":"d","service_name":"lone"},`, 1)
+		for n := 42; n <= 48; n++ {
+			change(with, n)
+		}
+		if got := kept(); !slices.Equal(got, []int64{48, 47, 46, 45, 44, 43, 42, 41, 5, 4, 3}) {
+			t.Errorf("%v are kept", got)
+		}
+		if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Wait: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		w.eventually(func() bool { return len(w.keys(record.FederationsPrefix)) == 0 })
+		if left := w.keys(record.HistoryPrefix); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
 	})
 }
 

@@ -98,8 +98,14 @@ func ApplyChange(s view.Situation, p Proposal) Decision {
 		next.TokenRotation = max(next.TokenRotation, rotation(f, &next))
 	}
 	d := Decision{Step: StepChange, Fed: &next, Drop: []string{record.SecretsKey(s.Fed.UID, s.Fed.Generation)}}
-	for old := max(1, s.Fed.Generation-KeepHistory); old <= min(s.Fed.Generation, next.Generation-1-KeepHistory); old++ {
-		d.Drop = append(d.Drop, record.HistoryKey(s.Fed.UID, old))
+	older := append([]int64{s.Fed.Generation}, s.Fed.Older(KeepHistory)...)
+	if len(older) > KeepHistory {
+		d.Drop = append(d.Drop, record.HistoryKey(s.Fed.UID, older[KeepHistory]))
+		older = older[:KeepHistory]
+	}
+	next.Kept = nil
+	if !slices.Equal(older, next.Older(KeepHistory)) {
+		next.Kept = older
 	}
 	for _, r := range slices.Concat(s.Replicas, s.Adding) {
 		if r.Desired == nil {

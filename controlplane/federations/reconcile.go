@@ -120,9 +120,7 @@ func putDecision(n decide.Decision, s view.Situation, tx *store.Txn) error {
 	switch {
 	case n.RemoveFed:
 		tx.Delete(key)
-		for g := max(1, old.Generation-decide.KeepHistory); g <= old.Generation; g++ {
-			tx.Delete(record.HistoryKey(old.UID, g))
-		}
+		tx.DeletePrefix(record.HistoryPrefix + old.UID + "/")
 		tx.Delete(record.SecretsKey(old.UID, old.Generation))
 		tx.DeletePrefix(record.PartsOfPrefix(old.UID))
 		// The order to the holder of the refresh token outlives it, until it is carried out.

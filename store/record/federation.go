@@ -51,7 +51,10 @@ type Federation struct {
 	Owner      string `json:"owner"`
 	GroupID    string `json:"group_id"`
 	Generation int64  `json:"generation"`
-	Phase      Phase  `json:"phase"`
+	// Kept are the generations before the present one whose definitions are kept, newest first; nil when
+	// they follow each other. See Older.
+	Kept  []int64 `json:"kept,omitempty"`
+	Phase Phase   `json:"phase"`
 	// RequestID is the request whose transaction wrote the present generation.
 	RequestID string `json:"request_id"`
 	// By is the subject who sent it.
@@ -159,6 +162,19 @@ type Secrets struct {
 	Sealed     string `json:"sealed"`
 	// Parts name the parts whose secrets the envelope changes: it holds a SealedChanges then.
 	Parts []string `json:"parts,omitempty"`
+}
+
+// Older lists the generations before the present one whose definitions may be kept, newest first, most of them at most.
+// A generation can be any number above the one before.
+func (f *Federation) Older(most int) []int64 {
+	if f.Kept != nil {
+		return f.Kept[:min(most, len(f.Kept))]
+	}
+	var out []int64
+	for g := f.Generation - 1; g > 0 && len(out) < most; g-- {
+		out = append(out, g)
+	}
+	return out
 }
 
 // Halted says whether syncers make and change none of its services: it is paused, or the values of its secrets are lost,
