@@ -1,11 +1,15 @@
 package controlplane_test
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+
+	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/store"
@@ -127,5 +131,93 @@ func TestConcurrentSameRequestsMakeOneFederation(t *testing.T) {
 		if got := w.keys(record.FederationsPrefix); len(got) != 1 {
 			t.Errorf("%d federations", len(got))
 		}
+	})
+}
+
+// lateWatch is a store of another instance whose watch stands still between hold and its next call.
+func (w *world) lateWatch() (st *store.Store, hold func()) {
+	var mu sync.Mutex
+	open := make(chan struct{})
+	close(open)
+	release := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		select {
+		case <-open:
+		default:
+			close(open)
+		}
+	}
+	w.t.Cleanup(release)
+	gate := func() <-chan struct{} {
+		mu.Lock()
+		defer mu.Unlock()
+		return open
+	}
+	sent := 0 // transactions since hold
+	st = w.net.Open(w.t, "late", store.Config{DialOptions: []grpc.DialOption{
+		grpc.WithChainStreamInterceptor(func(ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			stream, err := open(ctx, d, cc, method, opts...)
+			return heldStream{stream, gate}, err
+		}),
+		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			mu.Lock()
+			sent++
+			again := sent > 1
+			mu.Unlock()
+			if again {
+				release()
+			}
+			return invoke(ctx, method, req, reply, cc, opts...)
+		}),
+	}})
+	return st, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		open, sent = make(chan struct{}), 0
+	}
+}
+
+// heldStream hands out what it receives when its gate is open.
+type heldStream struct {
+	grpc.ClientStream
+	gate func() <-chan struct{}
+}
+
+func (s heldStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	<-s.gate()
+	return err
+}
+
+// The same request through an instance that has not heard yet that another one accepted it joins it.
+func TestTheSameRequestJoinsWhatAnotherInstanceHasJustAccepted(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.clusters["c"].does(silent)
+		var first string
+		st, hold := w.lateWatch()
+		var once sync.Once
+		late := startControlPlane(t, st, w.identity, func(c *controlplane.Config) {
+			c.FailPoint = func(point string) {
+				if point != "controlplane.after_specs" {
+					return
+				}
+				once.Do(func() {
+					hold()
+					res, err := w.create(func(r *federations.CreateRequest) { r.Wait = 0 })
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					first = res.Federation.UID
+				})
+			}
+		})
+		res, err := late.Federations.CreateService(t.Context(), admin, send(t, body, func(r *federations.CreateRequest) { r.Wait = 0 }))
+		if err != nil || res.Federation.UID != first {
+			t.Errorf("%+v, %v; the other one has %s", res, err, first)
+		}
+		w.clusters["c"].does(yes)
 	})
 }

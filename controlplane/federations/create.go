@@ -102,7 +102,11 @@ func (c *Controller) tryAccept(ctx context.Context, caller identity.Caller, q re
 		return "", nil, err
 	}
 	c.gate.Fail("after_specs")
-	if err := c.commitA(ctx, drafts, q, v); err != nil {
+	err = c.commitA(ctx, drafts, q, v)
+	if _, told := errors.AsType[*fault.Error](err); told {
+		err = c.unlessKnown(ctx, q, err) // it is told by a state that may not show that request yet
+	}
+	if err != nil {
 		return "", nil, err
 	}
 	c.gate.Fail("after_accept")
