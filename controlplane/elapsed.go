@@ -25,15 +25,22 @@ func (c *ControlPlane) advanceElapsed(ctx context.Context) error {
 		if kv, ok := v.KV(record.ElapsedKey); ok {
 			var err error
 			if before, err = store.Decode[record.Elapsed](kv); err != nil {
-				return err
+				// What was agreed is lost but for what this instance knows: records count as younger.
+				c.cfg.Logger.Error("a record cannot be read; it is written anew", "error", err)
+				before = nil
+			} else {
+				c.state.Elapsed.Observe(before, now)
 			}
-			c.state.Elapsed.Observe(before, now)
-			if !c.state.Elapsed.Due(now, every) {
+			if before != nil && !c.state.Elapsed.Due(now, every) {
 				return nil // another instance has told it
 			}
 		}
+		next, err := record.Encode(before.Pass(int64(c.state.Elapsed.Total(now)/time.Second), v.Revision, int64(every/time.Second), int64(longest/time.Second)))
+		if err != nil {
+			return err
+		}
 		tx.Expect(record.ElapsedKey)
-		tx.Put(record.ElapsedKey, before.Pass(int64(c.state.Elapsed.Total(now)/time.Second), v.Revision, int64(every/time.Second), int64(longest/time.Second)))
+		tx.PutBytes(record.ElapsedKey, next)
 		return nil
 	}})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/test/await"
 )
@@ -58,5 +59,41 @@ func TestAccessTokensThatNobodyCanUseLeaveTheStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.eventually(func() bool { return !slices.Contains(tokens(), keep) })
+	})
+}
+
+// One record that cannot be read ends no clean-up, and takes nothing away that it may name.
+func TestACleanUpGoesOnPastWhatCannotBeRead(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t, func(c *controlplane.Config) { c.SweepInterval = time.Minute })
+		w.mustCreate()
+		v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.eventually(func() bool { return len(w.keys(record.ElapsedKey)) == 1 })
+		part := record.PartsOfPrefix(v.UID) + "of-what-cannot-be-read"
+		stray := record.HistoryKey(uuid.Must(uuid.NewV7()).String(), 1)
+		_, err = w.store.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+			tx.PutBytes(record.HistoryKey(v.UID, 7), []byte("{"))
+			tx.PutBytes(record.ElapsedKey, []byte("{"))
+			tx.Put(part, record.Part{V: record.Version})
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.eventually(func() bool {
+			kv, err := w.store.Get(t.Context(), record.ElapsedKey)
+			return err == nil && string(kv.Value) != "{"
+		})
+		if e := w.elapsed(); e.Seconds == 0 || len(e.Marks) == 0 {
+			t.Errorf("%+v", e)
+		}
+		w.put(stray, record.History{V: record.Version})
+		w.eventually(func() bool { return !slices.Contains(w.keys(record.HistoryPrefix), stray) })
+		if !slices.Contains(w.keys(record.PartsPrefix), part) {
+			t.Error("a part is gone that an unreadable record may name")
+		}
 	})
 }

@@ -3,6 +3,7 @@ package federations
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 
 	"github.com/oscarfed/oscarfed/controlplane/gate"
@@ -41,7 +42,8 @@ func (c *Controller) SweepStaged(ctx context.Context, items []store.KV) error {
 }
 
 // Unreferenced are those of the specs, histories, secrets, parts and tokens that no living record
-// refers to. For parts of federations that live it reads the records that may name them.
+// refers to. For parts of federations that live it reads the records that may name them, and keeps all while one of those
+// cannot be read.
 func (c *Controller) Unreferenced(ctx context.Context, items []store.KV) (out []store.KV, err error) {
 	named := map[string]map[string]bool{}
 	for _, kv := range items {
@@ -52,12 +54,17 @@ func (c *Controller) Unreferenced(ctx context.Context, items []store.KV) (out []
 		if ref.Kind == record.KindPart {
 			names, read := named[ref.Name]
 			if !read {
-				if names, err = c.namedParts(ctx, ref.Name); err != nil {
+				names, err = c.namedParts(ctx, ref.Name)
+				if _, corrupt := errors.AsType[*store.CorruptError](err); corrupt {
+					c.cfg.Logger.Error("a record cannot be read: the parts of its federation stay", "federation", ref.Name, "error", err)
+					names, err = nil, nil
+				}
+				if err != nil {
 					return nil, err
 				}
 				named[ref.Name] = names
 			}
-			if names[ref.Rest] {
+			if names == nil || names[ref.Rest] {
 				continue
 			}
 		}
