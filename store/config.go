@@ -2,14 +2,14 @@ package store
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"time"
 
 	"google.golang.org/grpc"
+
+	"github.com/oscarfed/oscarfed/internal/pki"
 )
 
 // Config says where etcd is, and the time limits of calls to it.
@@ -24,7 +24,7 @@ type Config struct {
 	// connection.
 	Certificate func() (*tls.Certificate, error)
 	// CAFile holds the authorities that the servers' certificates are verified
-	// with; the system's own when empty. It is read once.
+	// with; the system's own when empty. It is read again when it changes.
 	CAFile string
 	// CA is the same as PEM, instead of a file.
 	CA []byte
@@ -59,6 +59,9 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
+	if c.OnDistrust == nil {
+		c.OnDistrust = func(error) {}
+	}
 	return c
 }
 
@@ -88,29 +91,28 @@ func (c Config) Validate() error {
 	return errors.Join(problems...)
 }
 
+// roots are the authorities that the servers' certificates are verified with.
+func (c Config) roots() (out *pki.Roots, err error) {
+	switch {
+	case c.CAFile != "":
+		out, err = pki.OpenRoots(c.CAFile, c.Logger)
+	case len(c.CA) > 0:
+		out, err = pki.NewRoots(c.CA)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("etcd's CA: %w", err)
+	}
+	return out, nil
+}
+
 // tlsConfig is nil when no file is given: etcd's client then uses TLS with the
-// system's authorities for https:// endpoints, and none for http://.
+// system's authorities for https:// endpoints, and none for http://. The authorities are
+// not in it, since they can change.
 func (c Config) tlsConfig() (*tls.Config, error) {
 	if c.CertFile == "" && c.CAFile == "" && c.Certificate == nil && len(c.CA) == 0 {
 		return nil, nil
 	}
 	conf := &tls.Config{MinVersion: tls.VersionTLS12, Time: c.Now}
-	if c.CAFile != "" {
-		pem, err := os.ReadFile(c.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("etcd CA file: %w", err)
-		}
-		conf.RootCAs = x509.NewCertPool()
-		if !conf.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("etcd CA file %s holds no PEM certificate", c.CAFile)
-		}
-	}
-	if len(c.CA) > 0 {
-		conf.RootCAs = x509.NewCertPool()
-		if !conf.RootCAs.AppendCertsFromPEM(c.CA) {
-			return nil, errors.New("what is given as etcd's CA holds no PEM certificate")
-		}
-	}
 	if c.Certificate != nil {
 		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return c.Certificate() }
 	}

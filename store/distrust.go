@@ -7,18 +7,28 @@ import (
 	"net"
 
 	"google.golang.org/grpc/credentials"
+
+	"github.com/oscarfed/oscarfed/internal/pki"
 )
 
-// watchedTLS tells of handshakes in which one side does not trust the other's certificate.
-// etcd's client tries again for ever, and says nothing of why.
-type watchedTLS struct {
+// etcdTLS verifies each server with the authorities of that moment. It tells of handshakes in which one side
+// does not trust the other's certificate: etcd's client tries again for ever, and says nothing of why.
+type etcdTLS struct {
 	credentials.TransportCredentials
-	tell func(error)
+	conf  *tls.Config
+	roots *pki.Roots
+	tell  func(error)
+}
+
+func newEtcdTLS(conf *tls.Config, roots *pki.Roots, tell func(error)) etcdTLS {
+	return etcdTLS{credentials.NewTLS(conf), conf, roots, tell}
 }
 
 // ClientHandshake implements credentials.TransportCredentials.
-func (w watchedTLS) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	conn, info, err := w.TransportCredentials.ClientHandshake(ctx, authority, raw)
+func (w etcdTLS) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conf := w.conf.Clone()
+	conf.RootCAs = w.roots.Pool()
+	conn, info, err := credentials.NewTLS(conf).ClientHandshake(ctx, authority, raw)
 	if err != nil {
 		if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok || refused(err) {
 			w.tell(err)
@@ -29,8 +39,8 @@ func (w watchedTLS) ClientHandshake(ctx context.Context, authority string, raw n
 }
 
 // Clone implements credentials.TransportCredentials.
-func (w watchedTLS) Clone() credentials.TransportCredentials {
-	return watchedTLS{w.TransportCredentials.Clone(), w.tell}
+func (w etcdTLS) Clone() credentials.TransportCredentials {
+	return etcdTLS{w.TransportCredentials.Clone(), w.conf, w.roots, w.tell}
 }
 
 // watchedConn is one connection. In TLS 1.3 a server refuses a certificate when the client has

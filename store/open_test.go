@@ -1,14 +1,19 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/oscarfed/oscarfed/internal/atomicfile"
+	"github.com/oscarfed/oscarfed/internal/pki"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/storetest"
@@ -73,7 +78,9 @@ func TestClientCertificates(t *testing.T) {
 		"no certificate":    func(c *store.Config) { c.CertFile, c.KeyFile = "", "" },
 		"of another":        func(c *store.Config) { c.CertFile, c.KeyFile = stranger.Issue("client") },
 		"server of another": func(c *store.Config) { c.CAFile = stranger.CAFile },
-		"no TLS":            func(c *store.Config) { c.Endpoints = []string{"http" + strings.TrimPrefix(proxy.Endpoint(), "https")} },
+		"no TLS": func(c *store.Config) {
+			*c = impatient(store.Config{Endpoints: []string{"http" + strings.TrimPrefix(proxy.Endpoint(), "https")}})
+		},
 	} {
 		cfg := impatient(good)
 		cfg.Logger = storetest.Logger(t)
@@ -104,6 +111,88 @@ func TestClientCertificates(t *testing.T) {
 }
 
 func first(a, _ string) string { return a }
+
+// A store that runs follows its CA file. It never believes a server that the authorities of the moment do not vouch
+// for, by this name and today.
+func TestAnotherAuthorityOfEtcdIsTakenOver(t *testing.T) {
+	newAuthority := func(now func() time.Time) *pki.Authority {
+		a, err := pki.LoadOrCreate(t.TempDir(), "test", now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	one, two, stranger := newAuthority(time.Now), newAuthority(time.Now), newAuthority(time.Now)
+	old := newAuthority(func() time.Time { return time.Now().Add(-48 * time.Hour) })
+	dir := t.TempDir()
+	file := func(name string, parts ...[]byte) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := atomicfile.Write(path, slices.Concat(parts...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	serve := func(by *pki.Authority, host string) string {
+		t.Helper()
+		cert, key, err := by.Issue(pki.Subject{Hosts: []string{host}, Life: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return file("server.pem", cert, key)
+	}
+	const here = "127.0.0.1"
+	pem, clients, ca := serve(one, here), file("clients.crt", one.CertPEM()), file("ca.crt", one.CertPEM())
+	server := storetest.Start(t, embedded.Config{CertFile: pem, KeyFile: pem, CAFile: clients})
+	proxy := storetest.NewProxy(t, server.Endpoint())
+	var distrusted atomic.Int64
+	s := storetest.Open(t, store.Config{
+		Endpoints: []string{proxy.Endpoint()}, CAFile: ca, Certificate: one.Client("client", time.Hour).Certificate,
+		OnDistrust: func(error) { distrusted.Add(1) },
+	})
+	put(t, s, "/t/a", 1)
+	for _, step := range []struct {
+		name    string
+		roots   []*pki.Authority
+		by      *pki.Authority
+		host    string
+		trusted bool
+	}{
+		{"of one of two authorities", []*pki.Authority{one, two}, two, here, true},
+		{"of a stranger", []*pki.Authority{one, two}, stranger, here, false},
+		{"of another server", []*pki.Authority{one, two}, two, "elsewhere.example.org", false},
+		{"of another address", []*pki.Authority{one, two}, two, "127.0.0.2", false},
+		{"that is over", []*pki.Authority{one, old}, old, here, false},
+		{"of an authority that is gone", []*pki.Authority{two}, one, here, false},
+		{"of the one that stayed", []*pki.Authority{two}, two, here, true},
+	} {
+		var bundle []byte
+		for _, a := range step.roots {
+			bundle = append(bundle, a.CertPEM()...)
+		}
+		file("ca.crt", bundle)
+		serve(step.by, step.host)
+		proxy.Cut()
+		before := distrusted.Load()
+		read := func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := s.Get(ctx, "/t/a")
+			return err == nil
+		}
+		answered := false
+		until(t, func() bool {
+			answered = answered || read()
+			return answered || distrusted.Load() > before
+		})
+		if !step.trusted && answered {
+			t.Errorf("a server is believed by a certificate %s", step.name)
+		}
+		if step.trusted {
+			until(t, read)
+		}
+	}
+}
 
 // etcd's client says nothing of why it does not connect.
 func TestItIsToldThatOneSideIsNotTrusted(t *testing.T) {

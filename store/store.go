@@ -18,8 +18,8 @@ import (
 	"go.uber.org/zap/zapcore"
 	"google.golang.org/grpc"
 	grpcbackoff "google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials"
 
+	"github.com/oscarfed/oscarfed/internal/pki"
 	"github.com/oscarfed/oscarfed/store/internal/balance"
 	"github.com/oscarfed/oscarfed/store/internal/connection"
 	"github.com/oscarfed/oscarfed/store/internal/etcdlog"
@@ -32,8 +32,10 @@ const RevisionBump = 1_000_000_000
 
 // Store speaks to one etcd cluster. It is safe for concurrent use.
 type Store struct {
-	cfg    Config
+	cfg Config
+	// tls is nil without any; roots are what servers are verified with.
 	tls    *tls.Config
+	roots  *pki.Roots
 	log    *slog.Logger
 	zap    *zap.Logger
 	client *clientv3.Client
@@ -56,11 +58,10 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	tlsConfig, err := cfg.tlsConfig()
+	s, err := newStore(cfg)
 	if err != nil {
 		return nil, err
 	}
-	s := newStore(cfg, tlsConfig)
 	if s.client, err = s.dial(); err != nil {
 		return nil, err
 	}
@@ -91,22 +92,31 @@ func Dial(cfg Config) (*clientv3.Client, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	tlsConfig, err := cfg.tlsConfig()
+	s, err := newStore(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return newStore(cfg, tlsConfig).dial()
+	return s.dial()
 }
 
 // newStore is a store without a client.
-func newStore(cfg Config, tlsConfig *tls.Config) *Store {
+func newStore(cfg Config) (*Store, error) {
+	conf, err := cfg.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	roots, err := cfg.roots()
+	if err != nil {
+		return nil, err
+	}
 	return &Store{
-		cfg: cfg,
-		tls: tlsConfig,
-		log: cfg.Logger,
+		cfg:   cfg,
+		tls:   conf,
+		roots: roots,
+		log:   cfg.Logger,
 		// What etcd's client warns of is handled, and told, here.
 		zap: etcdlog.New(cfg.Logger.With("component", "etcd-client"), zapcore.ErrorLevel, nil),
-	}
+	}, nil
 }
 
 // dial makes a client with connections of its own. It does not wait for them.
@@ -115,9 +125,9 @@ func (s *Store) dial() (*clientv3.Client, error) { return s.dialTo(s.cfg.Endpoin
 // dialTo is dial for some of the endpoints.
 func (s *Store) dialTo(endpoints []string) (*clientv3.Client, error) {
 	options := slices.Concat(balance.Options(), connection.Client(), []grpc.DialOption{reconnection(s.cfg), grpc.WithChainStreamInterceptor(oneStream)})
-	if s.cfg.OnDistrust != nil && s.tls != nil {
+	if s.tls != nil {
 		// Of two transport credentials gRPC takes the last.
-		options = append(options, grpc.WithTransportCredentials(watchedTLS{credentials.NewTLS(s.tls), s.cfg.OnDistrust}))
+		options = append(options, grpc.WithTransportCredentials(newEtcdTLS(s.tls, s.roots, s.cfg.OnDistrust)))
 	}
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints:            endpoints,

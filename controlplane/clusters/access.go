@@ -39,8 +39,8 @@ type EtcdAccess struct {
 	Admin func(ctx context.Context) (*access.Admin, func(), error)
 	// Authority signs the clients' certificates.
 	Authority *pki.Authority
-	// EtcdCA and Endpoints are what Trust returns.
-	EtcdCA    []byte
+	// Etcd has the authorities that Trust returns; nil for the system's.
+	Etcd      *pki.Roots
 	Endpoints []string
 	// Life of a certificate; 0 means ClientLife.
 	Life time.Duration
@@ -92,4 +92,4 @@ func (a *EtcdAccess) Sign(key crypto.PublicKey, cluster, uid string) ([]byte, ti
 }
 
 // Trust implements Access.
-func (a *EtcdAccess) Trust() ([]byte, []string) { return a.EtcdCA, a.Endpoints }
+func (a *EtcdAccess) Trust() ([]byte, []string) { return a.Etcd.PEM(), a.Endpoints }

@@ -3,7 +3,7 @@ package relay_test
 import (
 	"context"
 	"crypto/tls"
-	"encoding/pem"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -19,6 +19,7 @@ import (
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/relay"
+	"github.com/oscarfed/oscarfed/internal/outbound"
 	dialler "github.com/oscarfed/oscarfed/syncer/relay"
 	"github.com/oscarfed/oscarfed/test/wire"
 )
@@ -116,7 +117,7 @@ func text(body string) (*http.Response, error) {
 // start runs a syncer's end until the test's end.
 func start(t *testing.T, f *front, s site, limits dialler.Limits) (stop func()) {
 	t.Helper()
-	r, err := dialler.New(dialler.Config{ControlPlane: f.URL, CA: pemOf(f), Limits: limits, Dial: f.net.Host("syncer").DialContext})
+	r, err := dialler.New(dialler.Config{ControlPlane: f.URL, Roots: rootsOf(f), Limits: limits, Dial: f.net.Host("syncer").DialContext})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -463,6 +464,8 @@ func TestANewerStreamTakesThePlace(t *testing.T) {
 	})
 }
 
-func pemOf(f *front) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: f.Certificate().Raw})
+func rootsOf(f *front) outbound.Roots {
+	pool := x509.NewCertPool()
+	pool.AddCert(f.Certificate())
+	return func() *x509.CertPool { return pool }
 }

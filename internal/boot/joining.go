@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/base64"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +17,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/oscarfed/oscarfed/internal/outbound"
+	"github.com/oscarfed/oscarfed/internal/pki"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
@@ -57,30 +58,40 @@ func (c Joining) validate(etcd Etcd, api bool) error {
 	)
 }
 
-// maxCAFile bounds a file of authorities in bytes.
-const maxCAFile = 1 << 20
-
-// ca is PEM; empty for the system's authorities.
-func (c Joining) ca() ([]byte, error) {
-	switch {
-	case c.ControlPlaneCAFile != "":
-		return readLimited(c.ControlPlaneCAFile, maxCAFile)
-	case c.ControlPlaneCA != "":
-		der, err := base64.StdEncoding.DecodeString(c.ControlPlaneCA)
+// roots verify the API's certificate.
+func (c Joining) roots(log *slog.Logger) (outbound.Roots, error) {
+	if c.ControlPlaneCA == "" {
+		roots, err := rootsOf(c.ControlPlaneCAFile, log)
 		if err != nil {
-			return nil, errors.New("--control-plane-ca is not base64")
+			return nil, fmt.Errorf("--control-plane-ca-file: %w", err)
 		}
-		certs, err := x509.ParseCertificates(der)
-		if err != nil || len(certs) == 0 {
-			return nil, errors.New("--control-plane-ca holds no certificate")
-		}
-		var out []byte
-		for _, cert := range certs {
-			out = append(out, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})...)
-		}
-		return out, nil
+		return roots, nil
 	}
-	return nil, nil
+	der, err := base64.StdEncoding.DecodeString(c.ControlPlaneCA)
+	if err != nil {
+		return nil, errors.New("--control-plane-ca is not base64")
+	}
+	certs, err := x509.ParseCertificates(der)
+	if err != nil || len(certs) == 0 {
+		return nil, errors.New("--control-plane-ca holds no certificate")
+	}
+	pool := x509.NewCertPool()
+	for _, cert := range certs {
+		pool.AddCert(cert)
+	}
+	return func() *x509.CertPool { return pool }, nil
+}
+
+// rootsOf are the authorities in a file, as it is now; the system's without one.
+func rootsOf(file string, log *slog.Logger) (outbound.Roots, error) {
+	if file == "" {
+		return nil, nil //nolint:nilnil // these are the system's
+	}
+	roots, err := pki.OpenRoots(file, log)
+	if err != nil {
+		return nil, err
+	}
+	return roots.Pool, nil
 }
 
 // token reads the join token. Standard input can be read once: its first line is kept.
@@ -104,7 +115,7 @@ func (c Joining) token(stdin io.Reader) func() (string, error) {
 }
 
 // openEnrolment is nil for a syncer that is told by flags how etcd is reached.
-func openEnrolment(cfg Syncer, id *seal.Identity, kubernetes kube.Interface, client syncer.OSCAR, now func() time.Time, registry prometheus.Registerer, log *slog.Logger) (*enroll.Enrolment, error) {
+func openEnrolment(cfg Syncer, roots outbound.Roots, id *seal.Identity, kubernetes kube.Interface, client syncer.OSCAR, now func() time.Time, registry prometheus.Registerer, log *slog.Logger) (*enroll.Enrolment, error) {
 	if cfg.ControlPlane == "" {
 		return nil, nil //nolint:nilnil // there is none, and that is no error
 	}
@@ -115,12 +126,8 @@ func openEnrolment(cfg Syncer, id *seal.Identity, kubernetes kube.Interface, cli
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("the data directory: %w", err)
 	}
-	ca, err := cfg.ca()
-	if err != nil {
-		return nil, fmt.Errorf("the control plane's CA: %w", err)
-	}
 	return enroll.Open(enroll.Config{
-		ClusterID: cfg.ClusterID, ControlPlane: cfg.ControlPlane, CA: ca, Dir: dir, KeyFile: cfg.ClientKeyFile, TakeOver: cfg.AcceptClusterUID != "",
+		ClusterID: cfg.ClusterID, ControlPlane: cfg.ControlPlane, Roots: roots, Dir: dir, KeyFile: cfg.ClientKeyFile, TakeOver: cfg.AcceptClusterUID != "",
 		Token: cfg.token(os.Stdin), Recipient: id.Recipient(), Now: now, Logger: log, Registry: registry,
 		KubeSystemUID: func(ctx context.Context) (string, error) {
 			uid, err := kubernetes.SystemUID(ctx)

@@ -54,17 +54,19 @@ func TestJoiningOrEtcd(t *testing.T) {
 func TestInlineAuthorities(t *testing.T) {
 	one, two := authority(t), authority(t)
 	var der []byte
+	want := x509.NewCertPool()
 	for _, text := range [][]byte{one.CertPEM(), two.CertPEM()} {
 		block, _ := pem.Decode(text)
 		der = append(der, block.Bytes...)
+		want.AppendCertsFromPEM(text)
 	}
-	got, err := Joining{ControlPlaneCA: base64.StdEncoding.EncodeToString(der)}.ca()
-	if err != nil || string(got) != string(one.CertPEM())+string(two.CertPEM()) {
-		t.Errorf("%s %v", got, err)
+	got, err := Joining{ControlPlaneCA: base64.StdEncoding.EncodeToString(der)}.roots(storetest.Logger(t))
+	if err != nil || !got.Pool().Equal(want) {
+		t.Errorf("%v %v", got, err)
 	}
 	for _, bad := range []string{"%", "aGVsbG8=", "="} {
-		if got, err := (Joining{ControlPlaneCA: bad}).ca(); err == nil {
-			t.Errorf("%q is %q", bad, got)
+		if _, err := (Joining{ControlPlaneCA: bad}).roots(storetest.Logger(t)); err == nil {
+			t.Errorf("%q is taken", bad)
 		}
 	}
 }

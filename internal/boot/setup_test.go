@@ -2,10 +2,12 @@ package boot
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/oscarfed/oscarfed/internal/atomicfile"
 	"github.com/oscarfed/oscarfed/internal/pki"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/access"
@@ -134,6 +137,66 @@ func TestEtcdSetup(t *testing.T) {
 	ca0, endpoints := how.Trust()
 	if want, err := os.ReadFile(e.authority.CAFile); err != nil || !bytes.Equal(ca0, want) || endpoints[0] != e.server.Endpoint() {
 		t.Errorf("syncers are told %s %v", ca0, endpoints)
+	}
+}
+
+// The operator puts another authority of etcd's certificates beside the old one, and the servers get theirs of it
+// later. A control plane and a gateway that run learn of it, and clusters do when they renew.
+func TestAnotherAuthorityOfEtcdIsTakenOver(t *testing.T) {
+	next := storetest.NewAuthority(t)
+	e := &external{dir: t.TempDir(), authority: storetest.NewAuthority(t)}
+	ca := filepath.Join(e.dir, "ca")
+	if _, err := pki.LoadOrCreate(ca, authorityName, time.Now); err != nil {
+		t.Fatal(err)
+	}
+	e.start(t, filepath.Join(ca, pki.AuthorityCertFile))
+	proxy := storetest.NewProxy(t, e.server.Endpoint())
+	if status, _, errs := setup(t, "--etcd-endpoints", e.server.Endpoint(), "--etcd-ca-file", e.authority.CAFile, "--ca-out", ca); status != exitDone {
+		t.Fatalf("%d %s", status, errs)
+	}
+	reached, err := externalEtcd(Etcd{Endpoints: []string{proxy.Endpoint()}, CAFile: e.authority.CAFile}, Users{Authority: ca}, time.Now, storetest.Logger(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	how, err := reached.users.access()
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := connect(t, reached.open)
+
+	first, err := os.ReadFile(e.authority.CAFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := os.ReadFile(next.CAFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := slices.Concat(first, second)
+	if err := atomicfile.Write(e.authority.CAFile, both, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if told, _ := how.Trust(); !bytes.Equal(told, both) {
+		t.Errorf("a cluster that renews is told %s", told)
+	}
+	// The server has the files of this name.
+	cert, key := next.Issue("")
+	for from, to := range map[string]string{cert: filepath.Join(filepath.Dir(e.authority.CAFile), ".crt"), key: filepath.Join(filepath.Dir(e.authority.CAFile), ".key")} {
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	proxy.Cut()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for {
+		_, err := st.Read(ctx)
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/internal/failpoint"
+	"github.com/oscarfed/oscarfed/internal/outbound"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/enroll"
@@ -47,7 +48,11 @@ func RunSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 
 func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 	registry := newRegistry()
-	conf, err := syncerConfig(cfg, registry, log)
+	roots, err := cfg.roots(log)
+	if err != nil {
+		return err
+	}
+	conf, err := syncerConfig(cfg, roots, registry, log)
 	if err != nil {
 		return err
 	}
@@ -59,12 +64,12 @@ func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 		return err
 	}
 	defer conf.Tracer.Close()
-	enrolment, err := openEnrolment(cfg, conf.Identity, conf.Kube, conf.OSCAR, conf.Now, registry, log)
+	enrolment, err := openEnrolment(cfg, roots, conf.Identity, conf.Kube, conf.OSCAR, conf.Now, registry, log)
 	if err != nil {
 		return err
 	}
 	if cfg.LocalURL != "" {
-		origins, err := openOrigins(cfg)
+		origins, err := origin.New(origin.Config{ControlPlane: cfg.api(), Roots: roots})
 		if err != nil {
 			return err
 		}
@@ -112,7 +117,7 @@ func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 
 // syncerConfig is the configuration of a syncer, without the store and what hands out keys of
 // storage.
-func syncerConfig(cfg Syncer, registry *prometheus.Registry, log *slog.Logger) (conf syncer.Config, err error) {
+func syncerConfig(cfg Syncer, roots outbound.Roots, registry *prometheus.Registry, log *slog.Logger) (conf syncer.Config, err error) {
 	if err := os.MkdirAll(filepath.Dir(cfg.IdentityFile), 0o700); err != nil {
 		return conf, fmt.Errorf("the cluster's identity: %w", err)
 	}
@@ -128,8 +133,12 @@ func syncerConfig(cfg Syncer, registry *prometheus.Registry, log *slog.Logger) (
 	if err != nil {
 		return conf, err
 	}
+	oscarRoots, err := rootsOf(cfg.OscarCAFile, log)
+	if err != nil {
+		return conf, fmt.Errorf("--oscar-ca-file: %w", err)
+	}
 	client, err := manager.New(manager.Config{
-		Endpoint: cfg.OscarEndpoint, User: cfg.OscarUser, PasswordFile: cfg.OscarPasswordFile, CAFile: cfg.OscarCAFile,
+		Endpoint: cfg.OscarEndpoint, User: cfg.OscarUser, PasswordFile: cfg.OscarPasswordFile, Roots: oscarRoots,
 	})
 	if err != nil {
 		return conf, fmt.Errorf("the local OSCAR: %w", err)
@@ -143,7 +152,7 @@ func syncerConfig(cfg Syncer, registry *prometheus.Registry, log *slog.Logger) (
 	if err != nil {
 		return conf, err
 	}
-	streams, err := openRelay(cfg, now, registry, log)
+	streams, err := openRelay(cfg, roots, now, registry, log)
 	if err != nil {
 		return conf, err
 	}
@@ -169,28 +178,15 @@ func (c Syncer) api() string {
 	return address
 }
 
-// openOrigins asks for keys of users at other clusters, also through the control plane.
-func openOrigins(cfg Syncer) (*origin.Client, error) {
-	ca, err := cfg.ca()
-	if err != nil {
-		return nil, fmt.Errorf("the control plane's CA: %w", err)
-	}
-	return origin.New(origin.Config{ControlPlane: cfg.api(), CA: ca})
-}
-
 // openRelay is nil for a syncer that is not told where the control plane's API is.
-func openRelay(cfg Syncer, now func() time.Time, registry prometheus.Registerer, log *slog.Logger) (syncer.Relay, error) {
+func openRelay(cfg Syncer, roots outbound.Roots, now func() time.Time, registry prometheus.Registerer, log *slog.Logger) (syncer.Relay, error) {
 	address := cfg.api()
 	if address == "" {
 		log.Info("no stream to the control plane: logs of this cluster cannot be read there, and it can be invoked at its own address only")
 		return nil, nil //nolint:nilnil // there is none, and that is no error
 	}
-	ca, err := cfg.ca()
-	if err != nil {
-		return nil, fmt.Errorf("the control plane's CA: %w", err)
-	}
 	limits := relay.Limits{Admin: cfg.RelayAdmin}
-	return relay.New(relay.Config{ControlPlane: address, CA: ca, Limits: limits, Now: now, Logger: log, Registry: registry})
+	return relay.New(relay.Config{ControlPlane: address, Roots: roots, Limits: limits, Now: now, Logger: log, Registry: registry})
 }
 
 // rememberFirst has a syncer that remembers nothing serve the registration that it has

@@ -3,7 +3,6 @@ package boot
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -44,17 +43,15 @@ func (c Tracing) open(ctx context.Context, share float64, service, instance stri
 	if err != nil {
 		return nil, fmt.Errorf("--otlp-headers-file: %w", err)
 	}
-	conf := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.CAFile != "" {
-		if conf.RootCAs, err = certificates("--otlp-ca-file", c.CAFile); err != nil {
-			return nil, err
-		}
+	roots, err := rootsOf(c.CAFile, log)
+	if err != nil {
+		return nil, fmt.Errorf("--otlp-ca-file: %w", err)
 	}
 	if instance == "" {
 		instance, _ = os.Hostname() // without a name it has none
 	}
 	return tracing.Open(ctx, tracing.Config{
-		Endpoint: c.Endpoint, Header: header, Transport: outbound.Transport(conf), Share: share,
+		Endpoint: c.Endpoint, Header: header, Transport: outbound.Follow(outbound.Transport(nil), roots), Share: share,
 		Service: service, Version: version.Get().Version, Instance: instance, Logger: log,
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -101,11 +100,10 @@ func (u *etcdUsers) access() (*clusters.EtcdAccess, error) {
 		},
 	}
 	if u.caFile != "" {
-		ca, err := os.ReadFile(u.caFile)
-		if err != nil {
+		var err error
+		if out.Etcd, err = pki.OpenRoots(u.caFile, u.log); err != nil {
 			return nil, fmt.Errorf("etcd's CA: %w", err)
 		}
-		out.EtcdCA = ca
 	}
 	return out, nil
 }

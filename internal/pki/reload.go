@@ -37,6 +37,15 @@ type stamp struct {
 	size    int64
 }
 
+// stampOf is zero for a file that is not there.
+func stampOf(file string) (stamp, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return stamp{}, err
+	}
+	return stamp{info.ModTime(), info.Size()}, nil
+}
+
 // OpenFiles reads a certificate and its key.
 func OpenFiles(certFile, keyFile string, log *slog.Logger) (*Files, error) {
 	f := &Files{certFile: certFile, keyFile: keyFile, log: log}
@@ -129,11 +138,9 @@ func (f *Files) read() (*loaded, error) {
 
 func (f *Files) stamps() (out [2]stamp, err error) {
 	for i, path := range []string{f.certFile, f.keyFile} {
-		info, err := os.Stat(path)
-		if err != nil {
+		if out[i], err = stampOf(path); err != nil {
 			return out, err
 		}
-		out[i] = stamp{info.ModTime(), info.Size()}
 	}
 	return out, nil
 }

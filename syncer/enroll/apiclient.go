@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +12,7 @@ import (
 	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/outbound"
 	"github.com/oscarfed/oscarfed/internal/version"
 )
 
@@ -29,19 +28,13 @@ type apiClient struct {
 	timeout time.Duration
 }
 
-func newAPIClient(cfg Config) (*apiClient, error) {
+func newAPIClient(cfg Config) *apiClient {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12, Time: cfg.Now}
-	if len(cfg.CA) > 0 {
-		conf.RootCAs = x509.NewCertPool()
-		if !conf.RootCAs.AppendCertsFromPEM(cfg.CA) {
-			return nil, errors.New("what is given as the control plane's CA holds no PEM certificate")
-		}
-	}
 	return &apiClient{base: strings.TrimRight(cfg.ControlPlane, "/"), timeout: cfg.Timeout, client: &http.Client{
-		Transport: cfg.Dial.Transport(conf),
+		Transport: outbound.Follow(cfg.Dial.Transport(conf), cfg.Roots),
 		// The API does not redirect; following would send the token elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}, nil
+	}}
 }
 
 // close closes idle connections.

@@ -25,8 +25,8 @@ type Config struct {
 	ClusterID string
 	// ControlPlane is the base URL of the API: https, or http on this machine.
 	ControlPlane string
-	// CA are the authorities of the API's certificate in PEM; empty for the system's.
-	CA []byte
+	// Roots are the authorities of the API's certificate.
+	Roots outbound.Roots
 	// Dial connects to the API.
 	Dial outbound.Dial
 	// Dir holds the key and the last answer. It must exist.

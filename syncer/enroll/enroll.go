@@ -48,7 +48,7 @@ func Open(cfg Config) (*Enrolment, error) {
 	}
 	e := &Enrolment{
 		cfg: cfg, log: cfg.Logger, key: key, file: filepath.Join(cfg.Dir, stateFile),
-		distrusted: make(chan error, 1),
+		api: newAPIClient(cfg), distrusted: make(chan error, 1),
 		ends: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "oscarfed_syncer_certificate_end_seconds", Help: "When the syncer's certificate for etcd ends, in Unix time.",
 		}),
@@ -58,9 +58,6 @@ func Open(cfg Config) (*Enrolment, error) {
 		renewals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "oscarfed_syncer_renewals_total", Help: "Tries to renew the syncer's certificate, by outcome.",
 		}, []string{"outcome"}),
-	}
-	if e.api, err = newAPIClient(cfg); err != nil {
-		return nil, err
 	}
 	if err := errors.Join(cfg.Registry.Register(e.ends), cfg.Registry.Register(e.life), cfg.Registry.Register(e.renewals)); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)

@@ -3,8 +3,6 @@ package manager
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,9 +33,8 @@ type Config struct {
 	// call, so that a rotated password needs no restart.
 	User         string
 	PasswordFile string
-	// CAFile holds the PEM certificates to trust; empty: those of the system.
-	// Certificates are always verified.
-	CAFile string
+	// Roots are the authorities to trust. Certificates are always verified.
+	Roots outbound.Roots
 	// ReadTimeout ends a call that changes nothing. Default 15 s.
 	ReadTimeout time.Duration
 	// Transport replaces the HTTP transport, for tests.
@@ -67,11 +64,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	transport := cfg.Transport
 	if transport == nil {
-		roots, err := rootCAs(cfg.CAFile)
-		if err != nil {
-			return nil, err
-		}
-		transport = outbound.Transport(&tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots})
+		transport = outbound.Follow(outbound.Transport(nil), cfg.Roots)
 	}
 	return &Client{
 		cfg:   cfg,
@@ -83,21 +76,6 @@ func New(cfg Config) (*Client, error) {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}, nil
-}
-
-func rootCAs(file string) (*x509.CertPool, error) {
-	if file == "" {
-		return nil, nil
-	}
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("OSCAR CA file: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("OSCAR CA file %q holds no PEM certificate", file)
-	}
-	return pool, nil
 }
 
 // Close ends idle connections.

@@ -3,7 +3,6 @@ package origin
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -21,8 +20,8 @@ type Config struct {
 	// ControlPlane is the base URL of the API. The client asks it when an OSCAR cannot be
 	// reached; empty for none.
 	ControlPlane string
-	// CA are the authorities of the API's certificate in PEM; empty for the system's.
-	CA []byte
+	// Roots are the authorities of the API's certificate.
+	Roots outbound.Roots
 	// Timeout of one request for keys: 7 s, so that two are over before an OSCAR, which
 	// waits 20 s for them, gives up.
 	Timeout time.Duration
@@ -55,13 +54,6 @@ func New(cfg Config) (*Client, error) {
 	if cfg.LiveTimeout <= 0 {
 		cfg.LiveTimeout = 5 * time.Second
 	}
-	conf := &tls.Config{MinVersion: tls.VersionTLS12}
-	if len(cfg.CA) > 0 {
-		conf.RootCAs = x509.NewCertPool()
-		if !conf.RootCAs.AppendCertsFromPEM(cfg.CA) {
-			return nil, errors.New("origin: what is given as the control plane's CA holds no PEM certificate")
-		}
-	}
 	if cfg.ControlPlane != "" && !private(cfg.ControlPlane) {
 		return nil, errors.New("origin: the control plane's address is not https")
 	}
@@ -69,19 +61,19 @@ func New(cfg Config) (*Client, error) {
 	lax := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true} //nolint:gosec // what the registration of a cluster, or its OSCAR, says
 	proxy := http.ProxyFromEnvironment
 	return &Client{
-		cfg: cfg, strict: caller(cfg.Dial, strict, proxy), lax: caller(cfg.Dial, lax, proxy), api: caller(cfg.Dial, conf, proxy),
-		strictLive: caller(cfg.Dial, strict.Clone(), nil), laxLive: caller(cfg.Dial, lax.Clone(), nil),
+		cfg: cfg, strict: caller(cfg.Dial, strict, proxy, nil), lax: caller(cfg.Dial, lax, proxy, nil), api: caller(cfg.Dial, strict.Clone(), proxy, cfg.Roots),
+		strictLive: caller(cfg.Dial, strict.Clone(), nil, nil), laxLive: caller(cfg.Dial, lax.Clone(), nil, nil),
 	}, nil
 }
 
-func caller(dial outbound.Dial, conf *tls.Config, proxy func(*http.Request) (*url.URL, error)) *http.Client {
+func caller(dial outbound.Dial, conf *tls.Config, proxy func(*http.Request) (*url.URL, error), roots outbound.Roots) *http.Client {
 	transport := outbound.Transport(conf)
 	transport.Proxy, transport.MaxResponseHeaderBytes = proxy, maxHead
 	// An OSCAR waits for the answer, and the control plane may still be asked.
 	transport.DialContext = dial.Within(4 * time.Second)
 	transport.TLSHandshakeTimeout = 4 * time.Second
 	return &http.Client{
-		Transport: transport,
+		Transport: outbound.Follow(transport, roots),
 		// A redirect would send the token to another server.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

@@ -3,7 +3,6 @@ package relay
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -22,8 +21,8 @@ import (
 type Config struct {
 	// ControlPlane is the base URL of the API: https, or http on this machine.
 	ControlPlane string
-	// CA are the authorities of the API's certificate in PEM; empty for the system's.
-	CA []byte
+	// Roots are the authorities of the API's certificate.
+	Roots outbound.Roots
 	// Dial connects to the API.
 	Dial outbound.Dial
 	// Limits of what is passed on.
@@ -75,15 +74,9 @@ func (c Config) base() (string, error) {
 	return "", fmt.Errorf("relay: the control plane's address %s is not https", u.Redacted())
 }
 
-func (c Config) tls() (*tls.Config, error) {
-	conf := &tls.Config{MinVersion: tls.VersionTLS12, Time: c.Now}
-	if len(c.CA) > 0 {
-		conf.RootCAs = x509.NewCertPool()
-		if !conf.RootCAs.AppendCertsFromPEM(c.CA) {
-			return nil, errors.New("relay: what is given as the control plane's CA holds no PEM certificate")
-		}
-	}
-	return conf, nil
+// tls is for a connection that is made now.
+func (c Config) tls() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, Time: c.Now, RootCAs: c.Roots.Pool()}
 }
 
 // Site is the syncer that answers on the streams.

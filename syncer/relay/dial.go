@@ -29,7 +29,7 @@ var errConnected = errors.New("the instance that answered has a stream")
 type dialer struct {
 	base    string
 	dial    outbound.Dial
-	tls     *tls.Config
+	tls     func() *tls.Config
 	timeout time.Duration
 }
 
@@ -48,7 +48,7 @@ func (c *dialer) open(ctx context.Context, site Site, connected []string) (d dia
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	transport := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, DialContext: c.dial.Within(10 * time.Second), TLSClientConfig: c.tls.Clone(),
+		Proxy: http.ProxyFromEnvironment, DialContext: c.dial.Within(10 * time.Second), TLSClientConfig: c.tls(),
 		TLSHandshakeTimeout: 10 * time.Second, MaxResponseHeaderBytes: maxAnswer,
 	}
 	defer transport.CloseIdleConnections() // a stream is not idle

@@ -33,12 +33,8 @@ func New(cfg Config) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	conf, err := cfg.tls()
-	if err != nil {
-		return nil, err
-	}
 	r := &Relay{
-		cfg: cfg, dialer: &dialer{base: base, dial: cfg.Dial, tls: conf, timeout: cfg.Timeout},
+		cfg: cfg, dialer: &dialer{base: base, dial: cfg.Dial, tls: cfg.tls, timeout: cfg.Timeout},
 		streams: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "oscarfed_syncer_relay_streams", Help: "Instances of the control plane that this syncer has a stream to.",
 		}),

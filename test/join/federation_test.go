@@ -17,6 +17,7 @@ import (
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/internal/pki"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/store/storetest"
@@ -111,7 +112,7 @@ func (s *site) invite(replace bool) {
 func (s *site) openEnrolment() *enroll.Enrolment {
 	s.f.T.Helper()
 	s.enrolment = world.Must(enroll.Open(enroll.Config{
-		ClusterID: s.ID, ControlPlane: s.f.API, CA: s.f.CA, Dir: s.dir, Recipient: s.identity.Recipient(),
+		ClusterID: s.ID, ControlPlane: s.f.API, Roots: world.Must(pki.NewRoots(s.f.CA))(s.f.T).Pool, Dir: s.dir, Recipient: s.identity.Recipient(),
 		Token:         func() (string, error) { return s.token, nil },
 		KubeSystemUID: func(context.Context) (string, error) { return s.kube, nil },
 		OscarID: func(ctx context.Context) (string, error) {

@@ -53,7 +53,7 @@ func (u *users) certify(cfg *store.Config, user string) {
 func (u *users) access(asRoot store.Config) *clusters.EtcdAccess {
 	asRoot.Logger = slog.New(slog.DiscardHandler)
 	return &clusters.EtcdAccess{
-		Authority: u.authority, EtcdCA: u.authority.CertPEM(), Endpoints: asRoot.Endpoints,
+		Authority: u.authority, Etcd: Must(pki.NewRoots(u.authority.CertPEM()))(u.t), Endpoints: asRoot.Endpoints,
 		Admin: func(ctx context.Context) (*access.Admin, func(), error) {
 			root, err := store.Open(ctx, asRoot)
 			if err != nil {
