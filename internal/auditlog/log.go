@@ -16,14 +16,14 @@ import (
 // Log is the place where lines go. It is not safe for concurrent use.
 type Log struct {
 	path   string
-	syslog io.Writer
+	syslog io.WriteCloser
 	head   Head
 	file   *os.File
 }
 
-// Open opens a log in a file, and at a syslog if that is not nil. How far it has come
+// Open opens a log in a file, and at a syslog if that is not nil, which it closes. How far it has come
 // stands in path.head, so that the file itself may be moved away at any time.
-func Open(path string, syslog io.Writer) (*Log, error) {
+func Open(path string, syslog io.WriteCloser) (*Log, error) {
 	l := &Log{path: path, syslog: syslog}
 	data, err := os.ReadFile(l.headPath())
 	switch {
@@ -164,5 +164,11 @@ func (l *Log) catchUp() error {
 	return nil
 }
 
-// Close closes the file.
-func (l *Log) Close() error { return l.file.Close() }
+// Close closes the file, and the syslog.
+func (l *Log) Close() error {
+	err := l.file.Close()
+	if l.syslog != nil {
+		err = errors.Join(err, l.syslog.Close())
+	}
+	return err
+}

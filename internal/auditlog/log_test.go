@@ -4,11 +4,17 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 )
+
+// unclosed is a syslog that a test reads afterwards.
+type unclosed struct{ io.Writer }
+
+func (unclosed) Close() error { return nil }
 
 func open(t *testing.T, path string, syslog *bytes.Buffer) *Log {
 	t.Helper()
@@ -17,7 +23,7 @@ func open(t *testing.T, path string, syslog *bytes.Buffer) *Log {
 	if syslog == nil {
 		l, err = Open(path, nil)
 	} else {
-		l, err = Open(path, syslog)
+		l, err = Open(path, unclosed{syslog})
 	}
 	if err != nil {
 		t.Fatal(err)

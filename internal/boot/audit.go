@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"log/syslog"
 	"net/url"
 
 	"github.com/oscarfed/oscarfed/internal/auditlog"
@@ -15,12 +14,13 @@ func openAudit(file, to string) (*auditlog.Log, error) {
 	if file == "" {
 		return nil, nil
 	}
-	var also io.Writer
+	var also io.WriteCloser
 	if to != "" {
-		var err error
-		if also, err = dialSyslog(to); err != nil {
+		syslog, err := syslogAt(to)
+		if err != nil {
 			return nil, fmt.Errorf("--audit-syslog: %w", err)
 		}
+		also = syslog
 	}
 	out, err := auditlog.Open(file, also)
 	if err != nil {
@@ -29,22 +29,17 @@ func openAudit(file, to string) (*auditlog.Log, error) {
 	return out, nil
 }
 
-// dialSyslog connects to a syslog; the writer connects anew when it was lost.
-func dialSyslog(to string) (io.Writer, error) {
-	const priority = syslog.LOG_AUTHPRIV | syslog.LOG_INFO
+// syslogAt reads the address of a syslog. One that is down, or hangs, holds up neither the start nor the file.
+func syslogAt(to string) (*auditlog.Syslog, error) {
 	u, err := url.Parse(to)
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case u.Scheme == "unix" && u.Host == "" && u.Path != "":
-		w, err := syslog.Dial("unixgram", u.Path, priority, "oscarfed-audit")
-		if err != nil {
-			w, err = syslog.Dial("unix", u.Path, priority, "oscarfed-audit")
-		}
-		return w, err
+		return auditlog.NewSyslog(u.Path, "unixgram", "unix"), nil
 	case (u.Scheme == "udp" || u.Scheme == "tcp") && u.Port() != "" && u.Path == "":
-		return syslog.Dial(u.Scheme, u.Host, priority, "oscarfed-audit")
+		return auditlog.NewSyslog(u.Host, u.Scheme), nil
 	}
 	return nil, fmt.Errorf("%q is not unix:///PATH, udp://HOST:PORT or tcp://HOST:PORT", to)
 }

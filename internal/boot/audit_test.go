@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -50,6 +51,32 @@ func TestTheAuditGoesToASyslog(t *testing.T) {
 	for _, to := range []string{"ftp://x:1", "udp://x", "unix://host/path", ":"} {
 		if _, err := openAudit(filepath.Join(t.TempDir(), "audit.jsonl"), to); err == nil {
 			t.Errorf("%s is taken for a syslog", to)
+		}
+	}
+}
+
+// A control plane whose syslog was down did not start.
+func TestASyslogThatIsDownLosesItsLinesAlone(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range []string{"tcp://" + closed, "unix://" + filepath.Join(t.TempDir(), "nobody")} {
+		file := filepath.Join(t.TempDir(), "audit.jsonl")
+		out, err := openAudit(file, to)
+		if err != nil {
+			t.Fatal(to, err)
+		}
+		if err := out.Append([]auditlog.Entry{{ID: "one", Revision: 3, Record: []byte(`{"action":"create"}`)}}); err == nil {
+			t.Errorf("%s: nobody is told that it is down", to)
+		}
+		closeAudit(out, slog.New(slog.DiscardHandler))
+		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), `"action":"create"`) {
+			t.Errorf("%s: the file has %q, %v", to, text, err)
 		}
 	}
 }
