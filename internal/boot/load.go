@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"reflect"
 	"strconv"
 	"strings"
 
@@ -114,8 +113,8 @@ func (r *fileResolver) Validate(*kong.Application) error { return nil }
 
 // Resolve implements kong.Resolver.
 func (r *fileResolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-	v, ok := r.values[snake(flag.Name)]
-	if !ok {
+	v := r.values[snake(flag.Name)]
+	if v == nil {
 		return nil, nil
 	}
 	for _, env := range flag.Envs {
@@ -123,23 +122,37 @@ func (r *fileResolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (
 			return nil, nil
 		}
 	}
-	if list := reflect.ValueOf(v); list.Kind() == reflect.Slice {
-		var parts []string
-		for i := range list.Len() {
-			parts = append(parts, plain(list.Index(i).Interface()))
-		}
-		return strings.Join(parts, ","), nil
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
 	}
-	return plain(v), nil
+	var parts []string
+	for _, one := range list {
+		if one == nil {
+			continue
+		}
+		text, err := plain(one)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %q: %w", r.path, snake(flag.Name), err)
+		}
+		parts = append(parts, text)
+	}
+	if len(parts) == 0 {
+		return nil, nil
+	}
+	return strings.Join(parts, ","), nil
 }
 
 // plain is a value as a person would write it as a flag: a number of YAML is never
 // 4.294967296e+09.
-func plain(v any) string {
-	if f, ok := v.(float64); ok {
-		return strconv.FormatFloat(f, 'f', -1, 64)
+func plain(v any) (string, error) {
+	switch v := v.(type) {
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64), nil
+	case string, bool:
+		return fmt.Sprint(v), nil
 	}
-	return fmt.Sprint(v)
+	return "", errors.New("it is neither a text nor a number")
 }
 
 // unknown reports names in the file that no flag has.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +46,23 @@ func TestFlagOverEnvironmentOverFileOverDefault(t *testing.T) {
 	}
 	if cfg.ApplyGrace != 2*time.Minute {
 		t.Errorf("default: %s", cfg.ApplyGrace)
+	}
+}
+
+// audit_file: with nothing behind it exported the audit to a file called <nil>.
+func TestAnEmptySettingInTheFileIsNotSet(t *testing.T) {
+	file := write(t, "c.yaml", "audit_file:\nlisten:\nprepare_deadline: ~\noidc_issuer: [null]\ncors_origins: [null, \"https://a\"]\noidc_group: []\n")
+	cfg, err := load(t, "--config", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.AuditFile != "" || cfg.Listen != "127.0.0.1:8080" || cfg.PrepareDeadline == 0 || len(cfg.OIDCIssuers)+len(cfg.OIDCGroups) != 0 || !slices.Equal(cfg.CORSOrigins, []string{"https://a"}) {
+		t.Errorf("%q, %q, %s, %q, %q, %q", cfg.AuditFile, cfg.Listen, cfg.PrepareDeadline, cfg.OIDCIssuers, cfg.OIDCGroups, cfg.CORSOrigins)
+	}
+	for _, text := range []string{"audit_file: {a: b}\n", "cors_origins: [[https://a]]\n"} {
+		if _, err := load(t, "--config", write(t, "c.yaml", text)); err == nil || !strings.Contains(err.Error(), "neither a text nor a number") {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }
 
