@@ -120,11 +120,12 @@ func checkControlPlane(t *testing.T, m manifest, cfg boot.ControlPlane) {
 	}
 }
 
-// checkBackup wants root's certificate: signed by the authority that signs the control plane's, or another than that, which may
-// not copy etcd.
+// checkBackup wants all members of etcd, of which one may be lost, and root's certificate: signed by the authority that signs
+// the control plane's, or another than that, which may not copy etcd.
 func checkBackup(t *testing.T, m manifest, w workload, cfg boot.Backup) {
 	t.Helper()
-	if len(cfg.Endpoints) != 1 || cfg.Authority == "" && cfg.CertFile == "" && !serviceAt(m, cfg.Endpoints[0]) {
+	embedded := strings.Contains(m.values, "embedded")
+	if embedded && (len(cfg.Endpoints) != 1 || !serviceAt(m, cfg.Endpoints[0])) || !embedded && (len(cfg.Endpoints) != 3 || cfg.Authority == "" && cfg.CertFile == "") {
 		t.Errorf("%s: the backup is of %v", m.values, cfg.Endpoints)
 	}
 	claims := map[string]bool{}

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/oscarfed/oscarfed/internal/atomicfile"
@@ -42,7 +41,6 @@ func (c Backup) Validate() error {
 	return errors.Join(
 		pair("etcd-cert-file", c.CertFile, "etcd-key-file", c.KeyFile), positive("timeout", c.Timeout),
 		when(c.Authority != "" && c.CertFile != "", "give --etcd-authority or --etcd-cert-file, not both"),
-		when(len(c.Endpoints) > 1, "give one --etcd-endpoints: a backup is what one member holds"),
 		when(slices.ContainsFunc(c.Recipients, func(r string) bool { return !seal.ValidRecipient(r) }), "--recovery-recipient must be an age recipient (age1...)"),
 	)
 }
@@ -147,8 +145,8 @@ func RunBackup(ctx context.Context, cfg Backup, log *slog.Logger, out io.Writer)
 	if err != nil {
 		return err
 	}
-	from := cfg.connect(authority, dir, log)
-	st, err := dialStore(ctx, from)
+	// A backup is what one member holds.
+	st, from, err := dialMember(ctx, cfg.connect(authority, dir, log))
 	if err != nil {
 		return err
 	}
@@ -178,7 +176,7 @@ func RunBackup(ctx context.Context, cfg Backup, log *slog.Logger, out io.Writer)
 	if len(cfg.Recipients) > 0 {
 		sealed = "Keys are in it, sealed to --recovery-recipient."
 	}
-	_, err = fmt.Fprintf(out, "%s: %d bytes of etcd %s at %s, revision %d\n%s\n", cfg.File, b.Bytes, b.Version, strings.Join(from.Endpoints, ","), b.Revision, sealed)
+	_, err = fmt.Fprintf(out, "%s: %d bytes of etcd %s at %s, revision %d\n%s\n", cfg.File, b.Bytes, b.Version, from, b.Revision, sealed)
 	return err
 }
 

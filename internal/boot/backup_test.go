@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,6 +57,27 @@ func backedUpFrom(t *testing.T, cfg embedded.Config, before func(*store.Store)) 
 		t.Errorf("left behind: %v %v", left, err)
 	}
 	return st, file
+}
+
+// A backup was of the first member alone: there were none while that was lost.
+func TestABackupIsOfAMemberThatAnswers(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := "http://" + l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	server := storetest.Start(t, embedded.Config{})
+	file := filepath.Join(t.TempDir(), "backup")
+	var out, errs bytes.Buffer
+	if status := BackupMain(t.Context(), []string{"--etcd-endpoints", lost + "," + server.Endpoint(), file}, nil, &out, &errs); status != exitDone {
+		t.Fatalf("status %d: %s", status, errs.String())
+	}
+	if !strings.Contains(out.String(), " at "+server.Endpoint()+", revision ") {
+		t.Errorf("it does not say of which member it is: %s", out.String())
+	}
 }
 
 // A backup to /dev/full replaced the device, one to a link replaced the link, and - was a file.

@@ -236,25 +236,51 @@ func clusterOf(user string) string {
 // dialStore connects to etcd. An etcd that is away is asked again for as long as
 // readyTimeout: a daemon often starts in the very outage that ended it.
 func dialStore(ctx context.Context, cfg store.Config) (*store.Store, error) {
-	if cfg.OnDistrust == nil {
-		cfg.OnDistrust = func(err error) {
-			cfg.Logger.Error("this process and etcd do not trust each other's certificates", "error", err, "endpoints", cfg.Endpoints)
-		}
+	st, _, err := dialOneOf(ctx, cfg, []store.Config{cfg})
+	return st, err
+}
+
+// memberTry bounds one attempt to connect to one of several members.
+const memberTry = 5 * time.Second
+
+// dialMember is dialStore to a single member, the first that answers, and says which.
+func dialMember(ctx context.Context, cfg store.Config) (st *store.Store, endpoint string, err error) {
+	ways := make([]store.Config, len(cfg.Endpoints))
+	for i, endpoint := range cfg.Endpoints {
+		ways[i] = cfg
+		ways[i].Endpoints = []string{endpoint}
+	}
+	st, i, err := dialOneOf(ctx, cfg, ways)
+	return st, cfg.Endpoints[i], err
+}
+
+// dialOneOf tries several ways to the etcd of cfg in turn, and says by which it was reached.
+func dialOneOf(ctx context.Context, cfg store.Config, ways []store.Config) (*store.Store, int, error) {
+	distrust := func(err error) {
+		cfg.Logger.Error("this process and etcd do not trust each other's certificates", "error", err, "endpoints", cfg.Endpoints)
 	}
 	asked := ctx
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	for {
-		st, err := store.Open(ctx, cfg)
+	for i := 0; ; i = (i + 1) % len(ways) {
+		way, try, cancel := ways[i], ctx, func() {}
+		if way.OnDistrust == nil {
+			way.OnDistrust = distrust
+		}
+		if len(ways) > 1 {
+			try, cancel = context.WithTimeout(ctx, memberTry)
+		}
+		st, err := store.Open(try, way)
+		cancel()
 		switch {
 		case err == nil:
-			return st, nil
+			return st, i, nil
 		case errors.Is(err, store.ErrUnavailable) && ctx.Err() == nil:
-			cfg.Logger.Warn("waiting for etcd", "error", err, "endpoints", unreached(ctx, cfg.Endpoints))
+			cfg.Logger.Warn("waiting for etcd", "error", err, "endpoints", unreached(ctx, way.Endpoints))
 		case errors.Is(err, store.ErrUnavailable) && asked.Err() == nil:
-			return nil, fmt.Errorf("etcd: %w (%s)", err, unreached(asked, cfg.Endpoints))
+			return nil, i, fmt.Errorf("etcd: %w (%s)", err, unreached(asked, cfg.Endpoints))
 		default:
-			return nil, fmt.Errorf("etcd: %w", err)
+			return nil, i, fmt.Errorf("etcd: %w", err)
 		}
 	}
 }

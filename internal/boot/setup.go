@@ -223,10 +223,10 @@ func (u *etcdUsers) report(ctx context.Context, cfg EtcdSetup, out io.Writer) er
 
 every member of etcd   --client-cert-auth --trusted-ca-file with %[1]s in it
 each control plane     --etcd-endpoints %[2]s%[3]s --etcd-authority %[4]s
-a backup               oscarfed backup FILE --etcd-endpoints %[5]s%[3]s --etcd-authority %[4]s
+a backup               oscarfed backup FILE --etcd-endpoints %[2]s%[3]s --etcd-authority %[4]s
 each cluster           oscarfed cluster join CLUSTER_ID
 
-Who has %[6]s is root of this etcd: give it to who needs --etcd-authority alone, and keep a copy of it as of their identity.
-`, filepath.Join(cfg.CAOut, pki.AuthorityCertFile), strings.Join(cfg.Endpoints, ","), ca, cfg.CAOut, cfg.Endpoints[0], filepath.Join(cfg.CAOut, "ca.key"))
+Who has %[5]s is root of this etcd: give it to who needs --etcd-authority alone, and keep a copy of it as of their identity.
+`, filepath.Join(cfg.CAOut, pki.AuthorityCertFile), strings.Join(cfg.Endpoints, ","), ca, cfg.CAOut, filepath.Join(cfg.CAOut, "ca.key"))
 	return err
 }
