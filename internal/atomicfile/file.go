@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
+	"time"
 )
 
 // File is the successor of a file while it is written. Only its owner can read it, unless Chmod
@@ -18,11 +20,37 @@ type File struct {
 
 // New makes an empty successor of a file, which need not be there.
 func New(path string) (*File, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
+	f, err := os.CreateTemp(filepath.Dir(path), prefix(path)+"*") // mode 0600
 	if err != nil {
 		return nil, err
 	}
 	return &File{File: f, path: path}, nil
+}
+
+// prefix begins the names of a file's successors. What follows are digits.
+func prefix(path string) string { return "." + filepath.Base(path) + "-" }
+
+// Sweep removes successors of a file that nobody has written to since a time: those of processes that were killed.
+func Sweep(path string, since time.Time) error {
+	there, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	var problems []error
+	for _, one := range there {
+		number, ok := strings.CutPrefix(one.Name(), prefix(path))
+		if !ok || number == "" || strings.Trim(number, "0123456789") != "" || !one.Type().IsRegular() {
+			continue
+		}
+		info, err := one.Info()
+		if err == nil && info.ModTime().Before(since) {
+			err = os.Remove(filepath.Join(filepath.Dir(path), one.Name()))
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			problems = append(problems, err)
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // Commit replaces the file. It returns when that would survive the loss of power. After an error

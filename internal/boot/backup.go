@@ -161,6 +161,10 @@ func RunBackup(ctx context.Context, cfg Backup, log *slog.Logger, out io.Writer)
 	if cfg.File == "-" {
 		return throughFile(out, write)
 	}
+	// One that was killed leaves its file, which can be as large as the database. One that runs has a limit.
+	if err := atomicfile.Sweep(cfg.File, now.Add(-cfg.Timeout)); err != nil {
+		log.Warn("what backups that were killed have left was not removed", "error", err)
+	}
 	part, err := atomicfile.New(cfg.File)
 	if err != nil {
 		return fmt.Errorf("backup: %w", err)

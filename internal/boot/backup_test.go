@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/internal/atomicfile"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -387,6 +388,46 @@ func TestAKilledRestoreLeavesNothingForEver(t *testing.T) {
 	}
 	if there := restore(next, func() error { return nil }); len(there) != 1 || there[0].Name() != "etcd" {
 		t.Errorf("beside the database are %v", there)
+	}
+}
+
+// So does a backup with what one has left that was killed. It leaves what another one writes, and files of others.
+func TestAKilledBackupLeavesNothingForEver(t *testing.T) {
+	server := storetest.Start(t, embedded.Config{})
+	dir := t.TempDir()
+	file := filepath.Join(dir, "backup")
+	killed, err := atomicfile.New(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, err := atomicfile.New(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = errors.Join(killed.Close(), runs.Discard()) })
+	others := []string{".backup-notes", ".backup-", ".other-123", "backup-123"}
+	for _, name := range others {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	long := time.Now().Add(-time.Hour)
+	for _, name := range append(others, filepath.Base(killed.Name())) {
+		if err := os.Chtimes(filepath.Join(dir, name), long, long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out, errs bytes.Buffer
+	if status := BackupMain(t.Context(), []string{"--etcd-endpoints", server.Endpoint(), file}, nil, &out, &errs); status != exitDone {
+		t.Fatalf("status %d: %s", status, errs.String())
+	}
+	if _, err := os.Stat(killed.Name()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is still there: %v", killed.Name(), err)
+	}
+	for _, name := range append(others, filepath.Base(runs.Name())) {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
