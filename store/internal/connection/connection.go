@@ -19,6 +19,7 @@ const readBuffer = 4 << 10
 func Client() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(connectionWindow), grpc.WithReadBufferSize(readBuffer),
+		grpc.WithContextDialer(dial),
 	}
 }
 
