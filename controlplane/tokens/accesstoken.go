@@ -117,7 +117,7 @@ func ClustersWanting(s view.Situation) []string {
 }
 
 // ClustersEnding lists the clusters of the tombstones among desired records: what an OSCAR keeps of a user's service, his
-// volume or a Secret in his namespace, goes with his token.
+// buckets and volume or a Secret in his namespace, goes with his token.
 func ClustersEnding(put []gate.Placed) []string {
 	var out []string
 	for _, p := range put {

@@ -50,6 +50,9 @@ func (s *Sim) bucketInfo(name, owner string) bucketInfo {
 		Quota: &bucketQuota{Source: "unset"}, Usage: &bucketUsage{}, Attribution: "complete",
 	}
 	b := s.minio.buckets[name]
+	if info.Visibility == "restricted" && !b.groupless {
+		info.AllowedUsers = b.members
+	}
 	maps.Copy(info.Metadata, b.tags)
 	for _, o := range b.objects {
 		info.Usage.UsedBytes += o.size
@@ -168,25 +171,15 @@ func (s *Sim) createBucket(c *call) {
 	c.code(http.StatusCreated)
 }
 
-// share sets the policies of a user's bucket. One that is restricted has a group with its name, which takes users of
-// MinIO only: those who were at this OSCAR. The caller holds the lock.
+// share sets the policies of a user's bucket. The caller holds the lock.
 func (s *Sim) share(c *call, prefix, name string, in bucketInfo) {
-	visibility := cmp.Or(in.Visibility, "private")
-	_ = s.minio.setPolicies(name, c.user.Subject, visibility) // he is a user of MinIO
-	if visibility != "restricted" {
-		return
+	if err := s.minio.setPolicies(name, c.user.Subject, cmp.Or(in.Visibility, "private"), in.AllowedUsers); err != nil {
+		c.text(http.StatusInternalServerError, prefix+err.Error())
 	}
-	for _, user := range in.AllowedUsers {
-		if !s.minio.users[user] {
-			c.text(http.StatusInternalServerError, fmt.Sprintf("%serror creating bucket group: error creating/updating MinIO group %s: The specified user does not exist. (Specified user does not exist)", prefix, name))
-			return
-		}
-	}
-	s.minio.policies[name] = append(s.minio.policies[name], name)
-	s.minio.buckets[name].nobody = len(in.AllowedUsers) == 0
 }
 
-// updateBucket changes who may see a user's bucket; the administrator's have no policies.
+// updateBucket changes who may see a user's bucket. The administrator can take a public one from all users, and has no
+// policy of his own to put it into.
 func (s *Sim) updateBucket(c *call) {
 	var in bucketInfo
 	if err := wire.JSON(c.body, &in); err != nil {
@@ -204,15 +197,22 @@ func (s *Sim) updateBucket(c *call) {
 	case strings.EqualFold(b.tags["service"], "true"):
 		c.text(http.StatusForbidden, "Forbidden action: A bucket from a service can't be modified\n")
 	default:
-		if c.user != nil && in.Visibility != "" {
+		switch {
+		case c.user != nil && in.Visibility != "":
 			s.minio.dropPolicies(in.Name)
 			s.share(c, "", in.Name, in)
+		case c.user == nil && in.Visibility != "public" && s.minio.visibility(in.Name, s.cfg.Name) == "public":
+			_ = s.minio.unset(in.Name, s.cfg.Name, "public")
+			if err := s.minio.setPolicies(in.Name, s.cfg.Name, in.Visibility, nil); err != nil {
+				c.text(http.StatusInternalServerError, "error updating bucket: "+err.Error()+"\n")
+				return
+			}
 		}
 		c.code(http.StatusNoContent)
 	}
 }
 
-// deleteBucket empties and deletes a bucket.
+// deleteBucket empties and deletes a bucket. Only its owner's call takes it out of the policies.
 func (s *Sim) deleteBucket(c *call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,16 +225,12 @@ func (s *Sim) deleteBucket(c *call) {
 		c.text(http.StatusForbidden, fmt.Sprintf("User '%s' is not authorised", c.user.Subject))
 		return
 	}
-	if b := s.minio.buckets[name]; c.user != nil && b.nobody && s.minio.inPolicy(name, name) {
-		// To empty a group without members removes it, and then it cannot be removed: the bucket stays, and its owner
-		// is not shown it any more.
-		b.groupless = true
-		c.text(http.StatusInternalServerError, "error removing policy for group")
-		return
+	if c.user != nil {
+		if err := s.minio.unset(name, c.user.Subject, s.minio.visibility(name, c.user.Subject)); err != nil {
+			c.text(http.StatusInternalServerError, err.Error()+"\n") // the bucket stays
+			return
+		}
 	}
 	delete(s.minio.buckets, name)
-	if c.user != nil {
-		s.minio.dropPolicies(name)
-	}
 	c.code(http.StatusNoContent)
 }

@@ -100,6 +100,21 @@ func paths(list []wire.StorageIOConfig) []string {
 	return out
 }
 
+// Policies returns the policies of MinIO that name a bucket, also one that is gone, sorted: users, the bucket's own
+// group, and the group of all users.
+func (s *Sim) Policies(bucket string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := []string{}
+	for name := range s.minio.policies {
+		if s.minio.inPolicy(name, bucket) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // Services returns the names of all services, sorted, half-created ones too.
 func (s *Sim) Services() []string {
 	s.mu.Lock()

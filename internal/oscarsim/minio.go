@@ -28,8 +28,9 @@ type bucket struct {
 	objects       map[string]object
 	tags          map[string]string
 	notifications []notification
-	// nobody says that it is restricted and its group has no members, and groupless that this group is gone.
-	nobody, groupless bool
+	// members are in its group if it is restricted, and groupless says that this group is gone.
+	members   []string
+	groupless bool
 }
 
 type object struct {
@@ -87,6 +88,9 @@ func (m *minio) disable(name, service string) {
 	b.notifications = slices.DeleteFunc(m.visible(b), func(n notification) bool { return n.service == service })
 }
 
+// allUsers is the group, and the policy, of all users.
+const allUsers = "all_users_group"
+
 func (m *minio) inPolicy(policy, bucket string) bool {
 	return slices.Contains(m.policies[policy], bucket)
 }
@@ -98,7 +102,7 @@ func (m *minio) visibility(bucket, owner string) string {
 		return "restricted"
 	case m.inPolicy(owner, bucket):
 		return "private"
-	case m.inPolicy("all_users_group", bucket):
+	case m.inPolicy(allUsers, bucket):
 		return "public"
 	}
 	return ""
@@ -111,12 +115,47 @@ func (m *minio) dropPolicies(bucket string) {
 	}
 }
 
+// revoke takes a bucket out of a policy, as OSCAR does: of a policy that names one bucket it takes that, whichever it
+// is. It reports false where there is no such policy.
+func (m *minio) revoke(bucket, policy string) bool {
+	named, ok := m.policies[policy]
+	if !ok {
+		return false
+	}
+	m.policies[policy] = slices.DeleteFunc(named, func(b string) bool { return b == bucket || len(named) == 1 })
+	return true
+}
+
+// unset takes a bucket out of the policies that its visibility has put it into, and says what cannot be done.
+func (m *minio) unset(bucket, owner, visibility string) error {
+	policy := owner
+	if visibility == "public" {
+		policy = allUsers
+	}
+	if !m.revoke(bucket, policy) {
+		return errors.New("error removing resource")
+	}
+	if visibility != "restricted" {
+		return nil
+	}
+	if b := m.buckets[bucket]; b == nil || len(b.members) == 0 || b.groupless {
+		// To empty a group without members removes it, and then it cannot be removed.
+		if b != nil {
+			b.groupless = true
+		}
+		return errors.New("error removing policy for group")
+	}
+	delete(m.policies, bucket)
+	return nil
+}
+
 // setPolicies is what a PUT does for each bucket that is new to the definition. It writes the owner's policy and then
 // fails to attach it, since neither the administrator nor the groups exist in MinIO without OIDC. For a user it works.
-func (m *minio) setPolicies(bucket, owner, visibility string) error {
+// A bucket that is restricted has a group with its name, which takes users of MinIO only: those who were at this OSCAR.
+func (m *minio) setPolicies(bucket, owner, visibility string, allowed []string) error {
 	name, prefix, who := owner, "", "user"
 	if visibility != "private" && visibility != "restricted" {
-		name, prefix, who = "all_users_group", "error creating policy: ", "group"
+		name, prefix, who = allUsers, "error creating policy: ", "group"
 	}
 	if name == "" {
 		return errors.New(prefix + "error creating/adding MinIO policy for user/group : Invalid arguments specified. (Invalid arguments specified)")
@@ -124,10 +163,27 @@ func (m *minio) setPolicies(bucket, owner, visibility string) error {
 	if !m.inPolicy(name, bucket) {
 		m.policies[name] = append(m.policies[name], bucket)
 	}
+	if m.users[owner] && visibility == "restricted" {
+		return m.restrict(bucket, allowed)
+	}
 	if m.users[owner] {
 		return nil
 	}
 	return fmt.Errorf("%serror setting MinIO policy for user/group %s: The specified %s does not exist. (Specified %s does not exist)", prefix, name, who, who)
+}
+
+// restrict makes the group of a bucket, and its policy.
+func (m *minio) restrict(bucket string, allowed []string) error {
+	for _, user := range allowed {
+		if !m.users[user] {
+			return fmt.Errorf("error creating bucket group: error creating/updating MinIO group %s: The specified user does not exist. (Specified user does not exist)", bucket)
+		}
+	}
+	m.policies[bucket] = []string{bucket}
+	if b := m.buckets[bucket]; b != nil {
+		b.members, b.groupless = allowed, false
+	}
+	return nil
 }
 
 // makeBuckets makes what a definition needs and returns the buckets it names, in order. On update an existing bucket
@@ -310,9 +366,11 @@ func (m *minio) deleteOne(svc *wire.Service, io wire.StorageIOConfig, name strin
 		b.tags = map[string]string{"owner": svc.Owner, "service": "false"}
 		return nil
 	}
-	if svc.Owner != wire.AdminOwner && !m.users[svc.Owner] {
-		// The owner's policy is not there (no MinIO users without OIDC), and OSCAR gives up before the bucket.
-		return errors.New("error while removing MinIO bucket error removing resource")
+	if svc.Owner != wire.AdminOwner {
+		// Where the owner's policy is not there (no MinIO users without OIDC) OSCAR gives up before the bucket.
+		if err := m.unset(name, svc.Owner, svc.Visibility); err != nil {
+			return fmt.Errorf("error while removing MinIO bucket %w", err)
+		}
 	}
 	if m.buckets[name] == nil {
 		return errNoSuchBucket

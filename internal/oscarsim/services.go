@@ -248,7 +248,7 @@ func (s *Sim) finishCreate(c *call, id key, svc *wire.Service) {
 		if b := s.minio.buckets[name]; b != nil {
 			b.tags = map[string]string{"owner": owner, "from_service": svc.Name, "owner_name": c.ownerName()}
 			if owner != "" {
-				if err := s.minio.setPolicies(name, owner, svc.Visibility); err != nil {
+				if err := s.minio.setPolicies(name, owner, svc.Visibility, svc.AllowedUsers); err != nil {
 					c.text(http.StatusInternalServerError, "Error creating the service: "+err.Error())
 				}
 			}

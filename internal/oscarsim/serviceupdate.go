@@ -88,14 +88,14 @@ func (s *Sim) updatePolicies(c *call, old, svc *wire.Service, buckets []string) 
 			dropped[name] = false
 			switch {
 			case old.Visibility != svc.Visibility:
-				c.text(http.StatusInternalServerError, making+"error removing resource")
-				s.setPolicies(c, making, name, svc.Owner, svc.Visibility)
+				s.unsetPolicies(c, making, name, old)
+				s.setPolicies(c, making, name, svc.Owner, svc.Visibility, svc.AllowedUsers)
 			case svc.Visibility == "restricted":
-				c.text(http.StatusInternalServerError, making+"error getting group description for "+name+": The specified group does not exist. (Specified group does not exist)")
+				s.regroup(c, making, name, svc)
 			}
 			continue
 		}
-		s.setPolicies(c, making, name, svc.Owner, svc.Visibility)
+		s.setPolicies(c, making, name, svc.Owner, svc.Visibility, svc.AllowedUsers)
 		if err := s.registerWebhook(c, svc); err != nil {
 			c.text(http.StatusInternalServerError, err.Error())
 			return false
@@ -106,16 +106,37 @@ func (s *Sim) updatePolicies(c *call, old, svc *wire.Service, buckets []string) 
 	}
 	for _, name := range order {
 		if dropped[name] {
-			s.setPolicies(c, "error setting new policies: ", name, "", "private")
+			s.setPolicies(c, "error setting new policies: ", name, "", "private", nil)
 		}
 	}
 	return true
 }
 
-func (s *Sim) setPolicies(c *call, prefix, bucket, owner, visibility string) {
+func (s *Sim) unsetPolicies(c *call, prefix, bucket string, old *wire.Service) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.minio.setPolicies(bucket, owner, visibility); err != nil {
+	if err := s.minio.unset(bucket, old.Owner, old.Visibility); err != nil {
+		c.text(http.StatusInternalServerError, prefix+err.Error())
+	}
+}
+
+// regroup changes who is in the group of a restricted bucket.
+func (s *Sim) regroup(c *call, prefix, bucket string, svc *wire.Service) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.minio.inPolicy(bucket, bucket) {
+		c.text(http.StatusInternalServerError, prefix+"error getting group description for "+bucket+": The specified group does not exist. (Specified group does not exist)")
+		return
+	}
+	if err := s.minio.restrict(bucket, svc.AllowedUsers); err != nil {
+		c.text(http.StatusInternalServerError, prefix+err.Error())
+	}
+}
+
+func (s *Sim) setPolicies(c *call, prefix, bucket, owner, visibility string, allowed []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.minio.setPolicies(bucket, owner, visibility, allowed); err != nil {
 		c.text(http.StatusInternalServerError, prefix+err.Error())
 	}
 }

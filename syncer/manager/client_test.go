@@ -115,7 +115,7 @@ func TestAgainstOSCAR(t *testing.T) {
 	if err := c.Delete(ctx, "svc", time.Minute); !manager.NotFound(err) {
 		t.Errorf("second delete: %v", err)
 	}
-	if err := c.DeleteBucket(ctx, "svc", time.Minute); err != nil {
+	if err := c.DeleteBucket(ctx, "svc", "", time.Minute); err != nil {
 		t.Error(err)
 	}
 }

@@ -119,6 +119,9 @@ func (c *Client) Nodes(ctx context.Context) ([]Node, error) {
 type Bucket struct {
 	Name  string `json:"bucket_name"`
 	Owner string `json:"owner"`
+	// Visibility and AllowedUsers are what OSCAR concludes from MinIO's policies. Of a private one a list tells none.
+	Visibility   string   `json:"visibility"`
+	AllowedUsers []string `json:"allowed_users"`
 	// Metadata holds the bucket's tags: from_service, owner_name, ...
 	Metadata map[string]string `json:"metadata"`
 }
@@ -197,9 +200,29 @@ func (c *Client) CreateBucket(ctx context.Context, name string) error {
 	return err
 }
 
-// DeleteBucket deletes a bucket and all its objects.
-func (c *Client) DeleteBucket(ctx context.Context, name string, timeout time.Duration) error {
+// Visibility reads who has rights on a bucket, as far as OSCAR knows; empty when neither its owner has any nor
+// others.
+func (c *Client) Visibility(ctx context.Context, name string) (string, error) {
+	var out Bucket
+	err := c.read(ctx, call{op: OpBucket, subject: name, path: []string{"system", "buckets", name}, limit: maxListBody}, &out)
+	return out.Visibility, err
+}
+
+// HideBucket takes from all users the rights on a public bucket that is not a user's. OSCAR answers 500 and has
+// done it.
+func (c *Client) HideBucket(ctx context.Context, name string, timeout time.Duration) error {
+	body, err := json.Marshal(map[string]string{"bucket_name": name, "visibility": "private"})
+	if err != nil {
+		return err
+	}
+	_, err = c.do(ctx, call{op: OpHideBucket, subject: name, method: http.MethodPut, path: []string{"system", "buckets"}, body: body, timeout: timeout})
+	return err
+}
+
+// DeleteBucket deletes a bucket and all its objects. The rights that MinIO's policies give on its name go with it
+// only when as is its owner's, and they are good for the next bucket of that name.
+func (c *Client) DeleteBucket(ctx context.Context, name string, as Bearer, timeout time.Duration) error {
 	_, err := c.do(ctx, call{op: OpDeleteBucket, subject: name, method: http.MethodDelete,
-		path: []string{"system", "buckets", name}, timeout: timeout})
+		path: []string{"system", "buckets", name}, as: as, timeout: timeout})
 	return err
 }

@@ -35,6 +35,7 @@ const (
 	OpBucket       Op = "bucket"
 	OpDeleteBucket Op = "delete bucket"
 	OpCreateBucket Op = "create bucket"
+	OpHideBucket   Op = "hide bucket"
 	OpVolume       Op = "volume"
 	OpDeleteVolume Op = "delete volume"
 )

@@ -237,6 +237,8 @@ func TestPlan(t *testing.T) {
 			decision{act: report, phase: record.PhaseDeleting, reason: record.ReasonDetachFailed, after: time.Second}},
 		{"tombstone with data", situation{fresh: true, desired: desired(record.IntentDelete, func(d *record.Desired) { d.Data = "delete" }), observed: ready(func(o *record.Observed) { o.BucketsMade = []string{"b"} })}, decision{act: dropBuckets}},
 		{"tombstone with data, dropped", situation{fresh: true, desired: desired(record.IntentDelete, func(d *record.Desired) { d.Data = "delete" }), observed: ready(func(o *record.Observed) { o.BucketsMade = []string{"b"} }), memory: memory{bucketsDropped: true}}, decision{act: acknowledge}},
+		{"tombstone with data, the owner's token is asked for", situation{fresh: true, desired: desired(record.IntentDelete, func(d *record.Desired) { d.Data = "delete" }), observed: ready(func(o *record.Observed) { o.BucketsMade = []string{"b"} }), token: ownerToken{needed: true, pending: true, reason: record.ReasonNeedsUserToken}}, decision{act: look, after: pollWrite}},
+		{"tombstone with data, there is no token of the owner", situation{fresh: true, desired: desired(record.IntentDelete, func(d *record.Desired) { d.Data = "delete" }), observed: ready(func(o *record.Observed) { o.BucketsMade = []string{"b"} }), token: ownerToken{needed: true, reason: record.ReasonNeedsUserToken}}, decision{act: acknowledge}},
 		{"tombstone without data", situation{fresh: true, desired: tombstone, observed: ready(func(o *record.Observed) { o.BucketsMade = []string{"b"} })}, decision{act: acknowledge}},
 	} {
 		tc.s.now, tc.s.revision = now, revision

@@ -33,29 +33,15 @@ func planGone(s situation, message string) decision {
 	if wait := s.unanswered(); wait > 0 {
 		return decision{act: look, after: min(wait, pollWrite)}
 	}
-	made := s.memory.bucketsMade || s.observed != nil && len(s.observed.BucketsMade) > 0 || s.desired.Told != nil && len(s.desired.Told.BucketsMade) > 0
-	if s.desired.Data == record.DataDelete && made && !s.memory.bucketsDropped {
-		if s.Stopped {
-			return decision{act: rest}
-		}
-		if d, wait := s.backOff(dropBuckets); wait {
+	if s.dropsBuckets() && !s.memory.bucketsDropped {
+		if d, goes := s.drop(dropBuckets); goes {
 			return d
 		}
-		return decision{act: dropBuckets}
 	}
 	if s.dropsVolume() && !s.memory.volumeDone {
-		switch {
-		case s.Stopped:
-			return decision{act: rest}
-		case s.token.pending:
-			return decision{act: look, after: pollWrite}
-		case s.token.reason == "":
-			if d, wait := s.backOff(dropVolume); wait {
-				return d
-			}
-			return decision{act: dropVolume}
+		if d, goes := s.drop(dropVolume); goes {
+			return d
 		}
-		// Without its owner's token it cannot be reached: that is told, and holds nothing up.
 	}
 	if d, left := planSecret(s); left {
 		return d
@@ -67,6 +53,23 @@ func planGone(s situation, message string) decision {
 		message = secretLeft
 	}
 	return decision{act: acknowledge, message: message}
+}
+
+// drop deletes data of the service that is gone. A user's stays without a token of his: his volume cannot be reached,
+// and his rights on a bucket's name would outlive it. That is told, and holds nothing up.
+func (s situation) drop(next act) (decision, bool) {
+	switch {
+	case s.Stopped:
+		return decision{act: rest}, true
+	case s.token.pending:
+		return decision{act: look, after: pollWrite}, true
+	case s.token.reason != "":
+		return decision{}, false
+	}
+	if d, wait := s.backOff(next); wait {
+		return d, true
+	}
+	return decision{act: next}, true
 }
 
 // planOurEnd: our service stands and is to be deleted.
@@ -130,6 +133,12 @@ func planRelease(s situation) decision {
 // volume is what the service mounts, or mounted when it was last seen.
 func (s situation) volume() *record.Volume {
 	return cmp.Or(s.memory.volume, record.VolumeOf(s.desired, s.observed))
+}
+
+// dropsBuckets says that buckets that this life made are to be deleted after its service.
+func (s situation) dropsBuckets() bool {
+	made := s.memory.bucketsMade || s.observed != nil && len(s.observed.BucketsMade) > 0 || s.desired.Told != nil && len(s.desired.Told.BucketsMade) > 0
+	return s.desired.Data == record.DataDelete && made
 }
 
 // dropsVolume says that the volume is to be deleted after its service.

@@ -1,10 +1,14 @@
 package services
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
 	"time"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/kube"
@@ -87,12 +91,14 @@ func (s *Services) keepMade(ctx context.Context, v *observation) error {
 }
 
 // dropBuckets deletes the buckets that this life made and that still say so, as the
-// owner ordered. One that another service names by now is left.
+// owner ordered. One that another service names by now is left, and so are a user's without
+// a token of his.
 func (s *Services) dropBuckets(ctx context.Context, v *observation) (bool, error) {
 	used, err := s.usedBuckets(ctx, s.session.Now())
 	if err != nil {
 		return false, err
 	}
+	kept := ""
 	for _, name := range s.notedBuckets(v) {
 		bucket, exists := v.buckets[name]
 		if !exists {
@@ -106,16 +112,65 @@ func (s *Services) dropBuckets(ctx context.Context, v *observation) (bool, error
 			return false, err
 		}
 		s.session.FailPoints.Hit(failBeforeDrop)
-		err := s.call(ctx, v, dropBuckets, func(ctx context.Context, timeout time.Duration) error {
-			return s.deps.OSCAR.DeleteBucket(ctx, name, timeout)
-		})
+		err := s.dropBucket(ctx, v, bucket)
 		s.session.FailPoints.Hit(failAfterDrop)
-		if err != nil && !manager.NotFound(err) {
+		switch {
+		case v.token.needed && manager.NotAdmitted(err):
+			kept = s.keptFrom(v)
+		case err != nil && !manager.NotFound(err):
 			return false, s.notDropped(v, dropBuckets, err)
 		}
 	}
-	s.process.writes.change(v.name, func(n *recent) { n.bucketsDropped = true })
+	s.process.writes.change(v.name, func(n *recent) { n.bucketsDropped, n.bucketsKept = true, kept })
 	return true, nil
+}
+
+// dropBucket deletes one bucket with the rights that MinIO's policies give on its name: they
+// outlive it otherwise, and are good for the bucket that another user makes of that name.
+// OSCAR takes them back in its owner's DELETE only.
+func (s *Services) dropBucket(ctx context.Context, v *observation, bucket manager.Bucket) error {
+	as := v.as.Value
+	send := func(write func(ctx context.Context, timeout time.Duration) error) error {
+		return s.call(ctx, v, dropBuckets, write)
+	}
+	drop := func(as manager.Bearer) error {
+		return send(func(ctx context.Context, timeout time.Duration) error {
+			return s.deps.OSCAR.DeleteBucket(ctx, bucket.Name, as, timeout)
+		})
+	}
+	switch {
+	case as == "" && bucket.Visibility == oscar.VisibilityPublic:
+		err := send(func(ctx context.Context, timeout time.Duration) error {
+			return s.deps.OSCAR.HideBucket(ctx, bucket.Name, timeout)
+		})
+		if has, no := s.deps.OSCAR.Visibility(ctx, bucket.Name); no != nil || has == oscar.VisibilityPublic {
+			return cmp.Or(no, err, errStillPublic)
+		}
+	case as != "" && bucket.Visibility == "":
+		// It is private, or nobody's any more: then OSCAR would find no right to take, and take another one.
+		has, err := s.deps.OSCAR.Visibility(ctx, bucket.Name)
+		if err != nil {
+			return err
+		}
+		if has == "" {
+			as = ""
+		}
+	}
+	err := drop(as)
+	if as != "" && bucket.Visibility == oscar.VisibilityRestricted && len(bucket.AllowedUsers) == 0 && manager.StatusOf(err) == http.StatusInternalServerError {
+		// OSCAR has taken its owner's, and cannot delete a group that has no members.
+		err = drop("")
+	}
+	return err
+}
+
+var errStillPublic = errors.New("OSCAR says that it took a bucket's rights from all users, and shows it as public")
+
+// keptFrom is why something stays that only its owner's token reaches, when OSCAR does not let him in.
+func (s *Services) keptFrom(v *observation) string {
+	no := notAllowed(s.session.ID)
+	s.session.Log.Warn("the owner is not let in; what is his is left", "service", v.name)
+	return fmt.Sprintf("%s: %s", no.reason, no.message)
 }
 
 // notDropped notes why a bucket or volume was not deleted, as far as is known.

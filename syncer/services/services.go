@@ -50,7 +50,9 @@ type OSCAR interface {
 	Start(ctx context.Context, name string, timeout time.Duration) error
 	AllowedImages(ctx context.Context) ([]string, error)
 	CountObjects(ctx context.Context, name string, most int64) (n int64, more bool, err error)
-	DeleteBucket(ctx context.Context, name string, timeout time.Duration) error
+	Visibility(ctx context.Context, bucket string) (string, error)
+	HideBucket(ctx context.Context, name string, timeout time.Duration) error
+	DeleteBucket(ctx context.Context, name string, as manager.Bearer, timeout time.Duration) error
 	Volume(ctx context.Context, name string, as manager.Bearer) (*manager.Volume, error)
 	DeleteVolume(ctx context.Context, name string, as manager.Bearer, timeout time.Duration) error
 }

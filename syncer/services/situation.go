@@ -95,7 +95,7 @@ type situation struct {
 	// backend, which is asked where it is.
 	scripted   bool
 	serverless backend
-	// token is about the access token that a creation needs, or the deletion of a volume.
+	// token is about the access token that a creation needs, or the deletion of buckets or a volume.
 	token ownerToken
 }
 
@@ -135,7 +135,7 @@ type memory struct {
 	registerFrom time.Time
 	// bucketsMade says that writes of this process made buckets of this life.
 	bucketsMade bool
-	// bucketsDropped says that no bucket of this life is left.
+	// bucketsDropped says that the order about the buckets of this life is carried out, as far as it can be.
 	bucketsDropped bool
 	// volume is what the service mounts, or mounted; nil when that is not known, or none.
 	volume *record.Volume

@@ -42,15 +42,15 @@ func (s *Services) tooLong(v *observation, delay time.Duration) bool {
 }
 
 // needsOwner says whether the next write is sent with the owner's token: his service's
-// creation, a change that gives a user a bucket of his own, or the deletion of his volume or
-// of a Secret in his namespace.
+// creation, a change that gives a user a bucket of his own, or the deletion of his buckets, of
+// his volume or of a Secret in his namespace.
 func (v *observation) needsOwner() (bool, error) {
 	d := v.desired
 	switch {
 	case d == nil || !definition.UsersService(d):
 		return false, nil
 	case d.Tombstone():
-		return v.dropsVolume() || v.local.secretAlone && v.memory.leavesSecret, nil
+		return v.dropsBuckets() || v.dropsVolume() || v.local.secretAlone && v.memory.leavesSecret, nil
 	case d.Intent == record.IntentApply && v.local.whose == ours && v.def != nil:
 		return v.def.AddsUsers(v.service)
 	}

@@ -124,6 +124,8 @@ func (s *Services) dropVolume(ctx context.Context, v *observation) (bool, error)
 		kept = "the cluster's OSCAR manages no volumes (VOLUME_ENABLE=false)"
 	case manager.NotFound(err):
 		// It went with its service.
+	case v.token.needed && manager.NotAdmitted(err):
+		kept = s.keptFrom(v)
 	case err != nil:
 		return false, s.noteFailure(v, dropVolume, record.ReasonDeleteFailed, err)
 	case there.Service != v.name || !definition.SameOwner(there.Owner, v.desired.Owner):

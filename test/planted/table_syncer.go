@@ -12,8 +12,8 @@ func ofTheSyncer() []defect {
 		one(
 			"a tombstone is acknowledged while a create may still be at work",
 			"syncer/services/planremoval.go",
-			"if wait := s.unanswered(); wait > 0 {\n\t\treturn decision{act: look, after: min(wait, pollWrite)}\n\t}\n\tmade :=",
-			"made :=",
+			"if wait := s.unanswered(); wait > 0 {\n\t\treturn decision{act: look, after: min(wait, pollWrite)}\n\t}\n\tif s.dropsBuckets()",
+			"if s.dropsBuckets()",
 		),
 		one(
 			"a tombstone is acknowledged while the service stands",

@@ -1,0 +1,91 @@
+package syncer_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
+)
+
+// TestTheNextBucketOfANameWasOpenToTheOneBefore: OSCAR takes a bucket from the policies of MinIO only when its owner
+// deletes it, and what they give is by name.
+func TestTheNextBucketOfANameWasOpenToTheOneBefore(t *testing.T) {
+	const name = "grayify"
+	public := map[string]any{"visibility": "public"}
+	for _, tc := range []struct {
+		what        string
+		owner       string
+		extra, then map[string]any
+		rights      string
+	}{
+		{"private", alice, nil, nil, alice},
+		{"public", alice, public, nil, "all_users_group"},
+		{"public by a change", alice, nil, public, "all_users_group"},
+		{"restricted", alice, map[string]any{"visibility": "restricted", "allowed_users": []string{carol}}, nil, alice + "," + name},
+		{"restricted to nobody", alice, map[string]any{"visibility": "restricted", "allowed_users": []string{}}, nil, alice + "," + name},
+		{"the administrator's, public by a change", oscar.OwnerAdmin, nil, public, "all_users_group"},
+	} {
+		t.Run(tc.what, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				r, p, i := newUser(t)
+				r.serviceOf(carol, "of-carol", "of-carol") // so that MinIO knows her
+				p.owner, p.extra = tc.owner, tc.extra
+				r.deliver(i.Token(alice, nil), inAnHour())
+				r.start()
+				r.makeReady(p)
+				if tc.then != nil {
+					p.generation, p.extra = 2, tc.then
+					r.want(p, record.IntentApply)
+					r.await(p, record.PhaseReady)
+				}
+				if got := strings.Join(r.sim.Policies(name), ","); got != tc.rights {
+					t.Fatalf("its bucket is in the policies %s", got)
+				}
+				r.want(p, record.IntentDelete, func(d *record.Desired) { d.Data = record.DataDelete })
+				if got := fatesOf(r.await(p, record.PhaseDeleted)); got != name+" deleted" {
+					t.Errorf("told: %s", got)
+				}
+				r.serviceOf(bob, "of-bob", name)
+				got := r.sim.Policies(name)
+				if tc.what == "restricted to nobody" {
+					// OSCAR cannot delete the policy of its group, which is gone.
+					got = slices.DeleteFunc(got, func(policy string) bool { return policy == name })
+				}
+				got = slices.DeleteFunc(got, func(policy string) bool { return policy == "oscar" }) // a user that MinIO does not know
+				if !slices.Equal(got, []string{bob}) {
+					t.Errorf("bob's bucket is in the policies %v", got)
+				}
+			})
+		})
+	}
+}
+
+// TestABucketStaysWithoutItsOwnersToken: the cluster's credential would delete it and leave his rights on its name.
+func TestABucketStaysWithoutItsOwnersToken(t *testing.T) {
+	for _, tc := range []struct {
+		what string
+		away func(r *rig)
+		told string
+	}{
+		{"there is none", (*rig).forgetToken, "grayify kept with 0: NeedsUserToken: "},
+		{"OSCAR does not let him in any more", func(r *rig) { r.sim.Deny(alice, true) }, "grayify kept with 0: NotAllowed: "},
+	} {
+		t.Run(tc.what, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				r, p, i := newUser(t)
+				r.deliver(i.Token(alice, nil), inAnHour())
+				r.start()
+				r.makeReady(p)
+				r.watchBucketData(p.name)
+				tc.away(r)
+				r.want(p, record.IntentDelete, func(d *record.Desired) { d.Data = record.DataDelete })
+				if got := fatesOf(r.await(p, record.PhaseDeleted)); !strings.HasPrefix(got, tc.told) {
+					t.Errorf("told: %s", got)
+				}
+			})
+		})
+	}
+}
