@@ -34,22 +34,62 @@ func TestEverySyncerOfAnOSCARReadsTheSameIdentity(t *testing.T) {
 				r := newRig(t, oscarsim.Config{Name: tc.called})
 				r.fault(oscarsim.OpBucketCreate, tc.fault, 0)
 				client := r.oscar("syncer")
-				if id, err := answers.Identify(t.Context(), client, func() bool { return false }); id != "" || err != nil || r.marks() != 0 {
+				if id, err := answers.Identify(t.Context(), client, "", func() bool { return false }); id != "" || err != nil || r.marks() != 0 {
 					t.Errorf("%q, %v before anybody may mark it, and %d marks", id, err, r.marks())
 				}
-				first, err := answers.Identify(t.Context(), client, always)
+				first, err := answers.Identify(t.Context(), client, "", always)
 				if err != nil || first == "" {
 					t.Fatalf("%q, %v", first, err)
 				}
 				// Users make buckets as well.
 				r.sim.TagBucket("oscarfed-oscar-00000000-0000-4000-8000-000000000000", map[string]string{"owner": "bob", "owner_name": "bob"})
 				r.sim.PutBucket("oscarfed-oscar-00000000-0000-4000-8000-000000000001")
-				if again, err := answers.Identify(t.Context(), client, always); again != first || err != nil {
+				if again, err := answers.Identify(t.Context(), client, "", always); again != first || err != nil {
 					t.Errorf("%q, %v; it was %q", again, err, first)
 				}
 			})
 		})
 	}
+}
+
+// forgedMark is a bucket that a user has made, and tagged as his OSCAR tags its administrator's.
+func (r *rig) forgedMark() {
+	r.sim.TagBucket("oscarfed-oscar-00000000-0000-4000-8000-000000000000", map[string]string{"owner": "oscar", "owner_name": "oscar"})
+}
+
+// TestAUserOfTwoOSCARsPassedThemOffAsOne: by the tags, which every user can set, his bucket was the administrator's.
+func TestAUserOfTwoOSCARsPassedThemOffAsOne(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		stop := r.start()
+		r.eventually("it is reported", func() bool { c := r.cluster(); return c != nil && c.OscarID != "" })
+		first := r.cluster().OscarID
+		stop()
+		r.forgedMark()
+		r.start()
+		r.resynced()
+		if id := r.cluster().OscarID; id != first {
+			t.Errorf("%q is reported; it was %q", id, first)
+		}
+	})
+}
+
+// TestBucketsOfUsersKeptAnOSCARFromBeingMarked: three with the name of a mark.
+func TestBucketsOfUsersKeptAnOSCARFromBeingMarked(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		for _, last := range "123" {
+			r.sim.TagBucket("oscarfed-oscar-00000000-0000-4000-8000-00000000000"+string(last), map[string]string{"owner": "bob", "owner_name": "bob"})
+		}
+		client := r.oscar("syncer")
+		first, err := answers.Identify(t.Context(), client, "", always)
+		if first == "" || err != nil {
+			t.Fatalf("%q, %v", first, err)
+		}
+		if again, err := answers.Identify(t.Context(), client, "", always); again != first || err != nil || r.marks() != 4 {
+			t.Errorf("%q, %v; it was %q, and there are %d marks", again, err, first, r.marks())
+		}
+	})
 }
 
 // TestMarksOfAnOSCARDoNotMultiply on one that never shows them as its administrator's.
@@ -59,7 +99,7 @@ func TestMarksOfAnOSCARDoNotMultiply(t *testing.T) {
 		client := r.oscar("syncer")
 		for range 5 {
 			before := r.sim.Buckets()
-			id, _ := answers.Identify(t.Context(), client, always)
+			id, _ := answers.Identify(t.Context(), client, "", always)
 			for _, name := range r.sim.Buckets() {
 				if len(before) < len(r.sim.Buckets()) && strings.HasSuffix(name, id) && id != "" {
 					r.sim.TagBucket(name, nil)
@@ -77,7 +117,7 @@ func TestTheSyncerTellsWhichOSCARItHas(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		r.eventually("it is reported", func() bool { c := r.cluster(); return c != nil && c.OscarID != "" })
-		if id, err := answers.Identify(context.WithoutCancel(t.Context()), r.oscar("syncer"), always); err != nil || id != r.cluster().OscarID {
+		if id, err := answers.Identify(context.WithoutCancel(t.Context()), r.oscar("syncer"), "", always); err != nil || id != r.cluster().OscarID {
 			t.Errorf("%q is reported, and it is %q (%v)", r.cluster().OscarID, id, err)
 		}
 	})

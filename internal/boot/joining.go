@@ -140,7 +140,7 @@ func openEnrolment(cfg Syncer, roots outbound.Roots, id *seal.Identity, kubernet
 			if cfg.SharedMinIO {
 				return "", nil
 			}
-			return answers.Identify(ctx, client, func() bool { return true })
+			return answers.Identify(ctx, client, "", func() bool { return true })
 		},
 	})
 }

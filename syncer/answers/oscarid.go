@@ -24,8 +24,7 @@ import (
 // markerPrefix begins the name of that bucket; a UUID follows.
 const markerPrefix = "oscarfed-oscar-"
 
-// maxMarkers bounds how many are made on an OSCAR that does not show them as its
-// administrator's.
+// maxMarkers bounds how many are made on an OSCAR that does not show whose they are.
 const maxMarkers = 3
 
 // markerTimeout bounds how long a report waits for the identity.
@@ -41,56 +40,74 @@ type Buckets interface {
 	CreateBucket(ctx context.Context, name string) error
 }
 
-// Identify says which OSCAR this is. One that was never asked is given an identity if
-// mayMark says so; otherwise it is empty. Of two syncers that give it one at the same
-// time both read the lesser one in the end.
-func Identify(ctx context.Context, o Buckets, mayMark func() bool) (string, error) {
-	id, tries, err := markerOf(ctx, o)
-	if err != nil || id != "" || tries >= maxMarkers || !mayMark() {
-		return id, err
-	}
-	name := markerPrefix + uuid.NewString()
-	made := o.CreateBucket(ctx, name)
-	// Whether it was made is seen by looking: OSCAR answers 500 after it did the work.
-	if id, _, err = markerOf(ctx, o); err != nil {
+// Identify says which OSCAR this is. What was said before stays as long as that mark stands: every user can make a
+// bucket that looks like one. An OSCAR that was never asked is given an identity if mayMark says so; otherwise it is
+// empty. Of two syncers that give it one at the same time both read the lesser one, unless one has said its own.
+func Identify(ctx context.Context, o Buckets, before string, mayMark func() bool) (string, error) {
+	m, err := marksOf(ctx, o)
+	switch {
+	case err != nil:
 		return "", err
+	case m.owned[before]:
+		return before, nil
+	case m.least != "" || m.unowned >= maxMarkers || !mayMark():
+		return m.least, nil
 	}
-	if id == "" {
-		return "", errors.Join(fmt.Errorf("bucket %q, which marks this OSCAR, was not made", name), made)
+	id := uuid.NewString()
+	made := o.CreateBucket(ctx, markerPrefix+id)
+	// Whether it was made is seen by looking: OSCAR answers 500 after it did the work.
+	m, err = marksOf(ctx, o)
+	switch {
+	case err != nil:
+		return "", err
+	case m.least != "":
+		return m.least, nil
+	case m.owned[id]: // this OSCAR calls its administrator otherwise
+		return id, nil
 	}
-	return id, nil
+	return "", errors.Join(fmt.Errorf("bucket %q, which marks this OSCAR, was not made", markerPrefix+id), made)
 }
 
-// markerOf also counts the buckets with such a name, also those of users.
-func markerOf(ctx context.Context, o Buckets) (least string, named int, err error) {
+// marks are the buckets with the name of a mark.
+type marks struct {
+	// owned have an owner, least is the least of those of the administrator, and unowned counts the others.
+	owned   map[string]bool
+	least   string
+	unowned int
+}
+
+func marksOf(ctx context.Context, o Buckets) (marks, error) {
+	m := marks{owned: map[string]bool{}}
 	list, err := o.Buckets(ctx)
 	if err != nil {
-		return "", 0, err
+		return m, err
 	}
 	called := sync.OnceValues(func() (string, error) { return o.Name(ctx) })
 	for _, b := range list {
-		id, marks := strings.CutPrefix(b.Name, markerPrefix)
-		if !marks || uuid.Validate(id) != nil {
+		id, named := strings.CutPrefix(b.Name, markerPrefix)
+		if !named || uuid.Validate(id) != nil {
 			continue
 		}
-		named++
-		owned, err := administrators(b, called)
-		if err != nil {
-			return "", 0, err
+		if b.Owner == "" { // anybody's
+			m.unowned++
+			continue
 		}
-		if owned && (least == "" || id < least) {
-			least = id
+		m.owned[id] = true
+		ours, err := administrators(b, called)
+		if err != nil {
+			return m, err
+		}
+		if ours && (m.least == "" || id < m.least) {
+			m.least = id
 		}
 	}
-	return least, named, nil
+	return m, nil
 }
 
-// administrators says whether OSCAR names its administrator as the owner of a bucket, whom it calls like itself.
+// administrators says whether OSCAR names its administrator as the owner of a bucket that has one. It calls him like
+// itself.
 func administrators(b manager.Bucket, called func() (string, error)) (bool, error) {
-	switch {
-	case b.Owner == "":
-		return false, nil // anybody's
-	case definition.SameOwner(b.Owner, oscar.OwnerAdmin):
+	if definition.SameOwner(b.Owner, oscar.OwnerAdmin) {
 		return true, nil
 	}
 	name, err := called()
@@ -99,7 +116,11 @@ func administrators(b manager.Bucket, called func() (string, error)) (bool, erro
 
 // identify is Identify for this session. A cluster that is paused is given nothing.
 func (a *Answers) identify(ctx context.Context) (string, error) {
-	return Identify(ctx, a.oscar, func() bool {
+	before := ""
+	if told := a.session.ObservedCluster(a.session.Mirror.Snapshot()); told != nil {
+		before = told.OscarID
+	}
+	return Identify(ctx, a.oscar, before, func() bool {
 		self := a.session.DesiredCluster(a.session.Mirror.Snapshot())
 		return a.session.Leads() && a.session.Lease.Alive() && self != nil && self.State != record.ClusterPaused && self.State != record.ClusterRevoked
 	})

@@ -81,6 +81,19 @@ func (c *Cluster) DesiredCluster(view *store.MirrorView) *record.DesiredCluster 
 	return reg
 }
 
+// ObservedCluster is our last report about the cluster; nil when the record is absent or cannot be read.
+func (c *Cluster) ObservedCluster(view *store.MirrorView) *record.ObservedCluster {
+	kv, ok := view.KV(record.ObservedClusterKey(c.ID))
+	if !ok {
+		return nil
+	}
+	told, err := store.Decode[record.ObservedCluster](kv)
+	if err != nil {
+		return nil
+	}
+	return told
+}
+
 // Observed is our last report about a life of a service, or nil.
 func (c *Cluster) Observed(view *store.MirrorView, name, uid string) *record.Observed {
 	kv, ok := view.KV(record.ObservedServiceKey(c.ID, name))

@@ -116,7 +116,7 @@ func (s *site) openEnrolment() *enroll.Enrolment {
 		Token:         func() (string, error) { return s.token, nil },
 		KubeSystemUID: func(context.Context) (string, error) { return s.kube, nil },
 		OscarID: func(ctx context.Context) (string, error) {
-			return answers.Identify(ctx, s.oscar(), func() bool { return true })
+			return answers.Identify(ctx, s.oscar(), "", func() bool { return true })
 		},
 		FirstPause: 10 * time.Millisecond, LastPause: time.Second, RefusedPause: 10 * time.Millisecond, Look: 10 * time.Millisecond,
 		Now: s.f.clock.Now, Logger: s.f.log,
