@@ -63,6 +63,45 @@ func TestTheNextBucketOfANameWasOpenToTheOneBefore(t *testing.T) {
 	}
 }
 
+// TestAChangeGaveAUserWhatHeMounted: to the cluster's credential OSCAR gives each bucket without an owner, and those of
+// its administrator.
+func TestAChangeGaveAUserWhatHeMounted(t *testing.T) {
+	for _, tc := range []struct {
+		what string
+		tags map[string]string
+		ok   bool
+	}{
+		{"nobody's", nil, false},
+		{"the administrator's", map[string]string{"owner": "oscar", "owner_name": "oscar"}, false},
+		{"his", map[string]string{"owner": alice, "owner_name": "alice"}, true},
+	} {
+		t.Run(tc.what, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				r, p, i := newUser(t)
+				if tc.ok {
+					r.serviceOf(alice, "of-alice", "my-data")
+				}
+				r.sim.PutBucket("my-data", "a")
+				r.sim.TagBucket("my-data", tc.tags)
+				r.canaries = nil // of the bucket as it was at first
+				r.deliver(i.Token(alice, nil), inAnHour())
+				r.start()
+				r.makeReady(p)
+				p.generation, p.extra = 2, map[string]any{"mount": map[string]any{"storage_provider": "minio.default", "path": "my-data"}}
+				r.want(p, record.IntentApply)
+				if tc.ok {
+					r.await(p, record.PhaseReady)
+					return
+				}
+				r.await(p, record.PhaseFailed, because(record.ReasonForeignBucket))
+				if got := r.sim.Policies("my-data"); len(got) > 0 {
+					t.Errorf("it is in the policies %v", got)
+				}
+			})
+		})
+	}
+}
+
 // TestABucketStaysWithoutItsOwnersToken: the cluster's credential would delete it and leave his rights on its name.
 func TestABucketStaysWithoutItsOwnersToken(t *testing.T) {
 	for _, tc := range []struct {

@@ -163,6 +163,13 @@ func (d *Definition) DataBuckets() []string {
 	return oscar.Buckets(&s)
 }
 
+// Mounted is the bucket of the cluster's own MinIO that the definition mounts, if any.
+func (d *Definition) Mounted() []string {
+	s := *d.Service
+	s.Input, s.Output, s.BucketList = nil, nil, nil
+	return oscar.Buckets(&s)
+}
+
 // LeftBy says whether a service may have left the buckets that the spec names. A
 // control plane before left_by did not say which.
 func (d *Definition) LeftBy(service string) bool {

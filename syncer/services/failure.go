@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/answers"
+	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
@@ -90,6 +92,25 @@ func (s *Services) refuseBucket(ctx context.Context, v *observation, step act, a
 	}
 	s.failed(v.name, step, failure{reason: reason, message: foreignBucketMessage(bucket, reason), definite: true})
 	return true, nil
+}
+
+// refuseMount notes that a change is refused for the bucket that it would mount. A POST of a user's OSCAR checks by his
+// token; to the cluster's credential it also gives what has no owner or is the administrator's, and the user gets all
+// rights on it.
+func (s *Services) refuseMount(v *observation, already []string) bool {
+	if !definition.UsersService(v.desired) {
+		return false
+	}
+	known := definition.Union(already, v.def.Left, s.madeBuckets(v))
+	for _, name := range v.def.Mounted() {
+		bucket, exists := v.buckets[name]
+		if exists && bucket.Owner != v.desired.Owner && !slices.Contains(known, name) {
+			reason := record.ReasonForeignBucket
+			s.failed(v.name, update, failure{reason: reason, message: foreignBucketMessage(name, reason), definite: true})
+			return true
+		}
+	}
+	return false
 }
 
 // absent are those names that are not among the buckets.

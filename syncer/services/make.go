@@ -121,6 +121,9 @@ func (s *Services) update(ctx context.Context, v *observation, repair bool) (boo
 	if refused, err := s.refuseBucket(ctx, v, update, already...); refused || err != nil {
 		return false, err
 	}
+	if s.refuseMount(v, already) {
+		return false, nil
+	}
 	makes := absent(v.def.Buckets(), v.buckets)
 	made = definition.Union(made, makes)
 	body, err := v.def.Body(v.service, true, false, v.as.Value != "", made)
