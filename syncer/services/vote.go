@@ -162,7 +162,7 @@ func (v *observation) room(nodes []kube.Node, unknown error) (*refusal, error) {
 	}
 	pod, err := v.def.Service.Resources()
 	if err != nil {
-		return &refusal{record.ReasonInvalidService, err.Error()}, nil
+		return &refusal{record.ReasonInvalidService, err.Error()}, nil //nolint:nilerr // it is the refusal
 	}
 	var widest kube.Node
 	for _, n := range nodes {

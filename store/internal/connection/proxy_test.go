@@ -91,7 +91,7 @@ func TestAProxyLeadsToEachMember(t *testing.T) {
 	}
 	var drain sync.WaitGroup
 	drain.Go(func() {
-		for range asked { //nolint:revive // what else gRPC tries
+		for range asked { // what else gRPC tries
 		}
 	})
 	if err := client.Close(); err != nil {
