@@ -102,27 +102,26 @@ func TestAChangeGaveAUserWhatHeMounted(t *testing.T) {
 	}
 }
 
-// TestABucketStaysWithoutItsOwnersToken: the cluster's credential would delete it and leave his rights on its name.
-func TestABucketStaysWithoutItsOwnersToken(t *testing.T) {
-	for _, tc := range []struct {
-		what string
-		away func(r *rig)
-		told string
-	}{
-		{"there is none", (*rig).forgetToken, "grayify kept with 0: NeedsUserToken: "},
-		{"OSCAR does not let him in any more", func(r *rig) { r.sim.Deny(alice, true) }, "grayify kept with 0: NotAllowed: "},
+// TestABucketGoesWithoutItsOwnersToken: its data is gone as ordered, and nobody else has rights on its name.
+func TestABucketGoesWithoutItsOwnersToken(t *testing.T) {
+	for what, away := range map[string]func(r *rig){
+		"there is none":                      (*rig).forgetToken,
+		"OSCAR does not let him in any more": func(r *rig) { r.sim.Deny(alice, true) },
 	} {
-		t.Run(tc.what, func(t *testing.T) {
+		t.Run(what, func(t *testing.T) {
 			await.InVirtualTime(t, func(t *testing.T) {
 				r, p, i := newUser(t)
+				p.extra = map[string]any{"visibility": "public"}
 				r.deliver(i.Token(alice, nil), inAnHour())
 				r.start()
 				r.makeReady(p)
-				r.watchBucketData(p.name)
-				tc.away(r)
+				away(r)
 				r.want(p, record.IntentDelete, func(d *record.Desired) { d.Data = record.DataDelete })
-				if got := fatesOf(r.await(p, record.PhaseDeleted)); !strings.HasPrefix(got, tc.told) {
+				if got := fatesOf(r.await(p, record.PhaseDeleted)); got != p.name+" deleted" {
 					t.Errorf("told: %s", got)
+				}
+				if got := r.sim.Policies(p.name); slices.Contains(got, "all_users_group") {
+					t.Errorf("the bucket that is gone is in the policies %v", got)
 				}
 			})
 		})

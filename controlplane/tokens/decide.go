@@ -114,8 +114,12 @@ func (s *tokenSituation) ending() record.HoldOrder {
 	case s.fed == nil && s.adopted:
 		// The other one's may be this token, or another one of the same login.
 		return record.HoldForget
-	case s.fed == nil, s.fed.Phase == record.PhaseDeleting:
+	case s.fed == nil:
 		return record.HoldRevoke
+	case s.fed.Phase == record.PhaseDeleting:
+		// A revocation may end the access tokens of the same login, one of which its clusters delete
+		// the owner's data with.
+		return ""
 	case s.fed.Phase == record.PhaseRollingBack, s.fed.Phase.Result():
 		// Its owner will try again, with the same token perhaps.
 		return record.HoldForget

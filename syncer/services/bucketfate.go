@@ -2,7 +2,6 @@ package services
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -96,7 +95,7 @@ func (s *Services) fates(ctx context.Context, v *observation) []record.BucketFat
 		fate := record.BucketFate{Bucket: name, Fate: record.BucketKept}
 		if ordered {
 			if fate.Why = keeps(bucket, v.name, v.desired.Owner, mine, used[name]); fate.Why == "" {
-				fate.Why = s.stays(v)
+				fate.Why = "it was made anew meanwhile"
 			}
 		}
 		if definition.SameOwner(bucket.Owner, v.desired.Owner) { // how much others have is theirs to know
@@ -105,18 +104,6 @@ func (s *Services) fates(ctx context.Context, v *observation) []record.BucketFat
 		out = append(out, fate)
 	}
 	return out
-}
-
-// stays says why a bucket stands that was to be deleted.
-func (s *Services) stays(v *observation) (why string) {
-	s.process.writes.change(v.name, func(n *recent) { why = n.bucketsKept })
-	switch {
-	case why != "":
-		return why
-	case v.token.reason != "":
-		return fmt.Sprintf("%s: %s", v.token.reason, v.token.message)
-	}
-	return "it was made anew meanwhile"
 }
 
 // count fills in how many objects a bucket holds, as far as that can be read.

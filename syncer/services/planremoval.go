@@ -55,15 +55,15 @@ func planGone(s situation, message string) decision {
 	return decision{act: acknowledge, message: message}
 }
 
-// drop deletes data of the service that is gone. A user's stays without a token of his: his volume cannot be reached,
-// and his rights on a bucket's name would outlive it. That is told, and holds nothing up.
+// drop deletes data of the service that is gone, a user's with a token of his if one comes. Without it his volume
+// cannot be reached: that is told, and holds nothing up.
 func (s situation) drop(next act) (decision, bool) {
 	switch {
 	case s.Stopped:
 		return decision{act: rest}, true
 	case s.token.pending:
 		return decision{act: look, after: pollWrite}, true
-	case s.token.reason != "":
+	case s.token.reason != "" && next == dropVolume:
 		return decision{}, false
 	}
 	if d, wait := s.backOff(next); wait {

@@ -44,8 +44,8 @@ type recent struct {
 	written time.Time
 	// repairing says that a repair was sent, and not counted among the repairs yet.
 	repairing bool
-	// bucketsKept is why buckets stay although the order about them is carried out, and volumeKept is why the volume stays although the order about it is carried out.
-	bucketsKept, volumeKept string
+	// volumeKept is why the volume stays although the order about it is carried out.
+	volumeKept string
 	// made are buckets that writes of the life made.
 	made []string
 	// compared is how the service was when it was last seen.
@@ -79,7 +79,7 @@ func (w *recentWrites) read(name string, desired *record.Desired, revision int64
 	var m memory
 	w.change(name, func(n *recent) {
 		if n.revision != revision {
-			n.revision, n.bucketsDropped, n.bucketsKept, n.volumeDone, n.volumeKept = revision, false, "", false, ""
+			n.revision, n.bucketsDropped, n.volumeDone, n.volumeKept = revision, false, false, ""
 			n.forgive()
 		}
 		if desired != nil && n.uid != desired.UID {

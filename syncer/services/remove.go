@@ -91,14 +91,12 @@ func (s *Services) keepMade(ctx context.Context, v *observation) error {
 }
 
 // dropBuckets deletes the buckets that this life made and that still say so, as the
-// owner ordered. One that another service names by now is left, and so are a user's without
-// a token of his.
+// owner ordered. One that another service names by now is left.
 func (s *Services) dropBuckets(ctx context.Context, v *observation) (bool, error) {
 	used, err := s.usedBuckets(ctx, s.session.Now())
 	if err != nil {
 		return false, err
 	}
-	kept := ""
 	for _, name := range s.notedBuckets(v) {
 		bucket, exists := v.buckets[name]
 		if !exists {
@@ -114,39 +112,40 @@ func (s *Services) dropBuckets(ctx context.Context, v *observation) (bool, error
 		s.session.FailPoints.Hit(failBeforeDrop)
 		err := s.dropBucket(ctx, v, bucket)
 		s.session.FailPoints.Hit(failAfterDrop)
-		switch {
-		case v.token.needed && manager.NotAdmitted(err):
-			kept = s.keptFrom(v)
-		case err != nil && !manager.NotFound(err):
+		if err != nil && !manager.NotFound(err) {
 			return false, s.notDropped(v, dropBuckets, err)
 		}
 	}
-	s.process.writes.change(v.name, func(n *recent) { n.bucketsDropped, n.bucketsKept = true, kept })
+	s.process.writes.change(v.name, func(n *recent) { n.bucketsDropped = true })
 	return true, nil
 }
 
 // dropBucket deletes one bucket with the rights that MinIO's policies give on its name: they
 // outlive it otherwise, and are good for the bucket that another user makes of that name.
-// OSCAR takes them back in its owner's DELETE only.
+// OSCAR takes them back in its owner's DELETE only. Without a token of his the bucket goes, too:
+// he wants its data gone, and the rights that stay are his own.
 func (s *Services) dropBucket(ctx context.Context, v *observation, bucket manager.Bucket) error {
-	as := v.as.Value
-	send := func(write func(ctx context.Context, timeout time.Duration) error) error {
-		return s.call(ctx, v, dropBuckets, write)
+	if v.as.Value != "" {
+		if err := s.dropAsOwner(ctx, v, bucket); !manager.NotAdmitted(err) {
+			return err
+		}
+		s.session.Log.Warn("OSCAR does not let the owner of a bucket in: his rights on its name stay", "service", v.name, "bucket", bucket.Name)
 	}
-	drop := func(as manager.Bearer) error {
-		return send(func(ctx context.Context, timeout time.Duration) error {
-			return s.deps.OSCAR.DeleteBucket(ctx, bucket.Name, as, timeout)
-		})
-	}
-	switch {
-	case as == "" && bucket.Visibility == oscar.VisibilityPublic:
-		err := send(func(ctx context.Context, timeout time.Duration) error {
+	if bucket.Visibility == oscar.VisibilityPublic {
+		err := s.call(ctx, v, dropBuckets, func(ctx context.Context, timeout time.Duration) error {
 			return s.deps.OSCAR.HideBucket(ctx, bucket.Name, timeout)
 		})
 		if has, no := s.deps.OSCAR.Visibility(ctx, bucket.Name); no != nil || has == oscar.VisibilityPublic {
 			return cmp.Or(no, err, errStillPublic)
 		}
-	case as != "" && bucket.Visibility == "":
+	}
+	return s.deleteBucket(ctx, v, bucket.Name, "")
+}
+
+// dropAsOwner is dropBucket with the owner's token.
+func (s *Services) dropAsOwner(ctx context.Context, v *observation, bucket manager.Bucket) error {
+	as := v.as.Value
+	if bucket.Visibility == "" {
 		// It is private, or nobody's any more: then OSCAR would find no right to take, and take another one.
 		has, err := s.deps.OSCAR.Visibility(ctx, bucket.Name)
 		if err != nil {
@@ -156,17 +155,24 @@ func (s *Services) dropBucket(ctx context.Context, v *observation, bucket manage
 			as = ""
 		}
 	}
-	err := drop(as)
-	if as != "" && bucket.Visibility == oscar.VisibilityRestricted && len(bucket.AllowedUsers) == 0 && manager.StatusOf(err) == http.StatusInternalServerError {
+	err := s.deleteBucket(ctx, v, bucket.Name, as)
+	if as != "" && bucket.Visibility == oscar.VisibilityRestricted && len(bucket.AllowedUsers) == 0 &&
+		manager.StatusOf(err) == http.StatusInternalServerError && !manager.NotAdmitted(err) {
 		// OSCAR has taken its owner's, and cannot delete a group that has no members.
-		err = drop("")
+		err = s.deleteBucket(ctx, v, bucket.Name, "")
 	}
 	return err
 }
 
+func (s *Services) deleteBucket(ctx context.Context, v *observation, name string, as manager.Bearer) error {
+	return s.call(ctx, v, dropBuckets, func(ctx context.Context, timeout time.Duration) error {
+		return s.deps.OSCAR.DeleteBucket(ctx, name, as, timeout)
+	})
+}
+
 var errStillPublic = errors.New("OSCAR says that it took a bucket's rights from all users, and shows it as public")
 
-// keptFrom is why something stays that only its owner's token reaches, when OSCAR does not let him in.
+// keptFrom is why a volume stays, which only its owner's token reaches, when OSCAR does not let him in.
 func (s *Services) keptFrom(v *observation) string {
 	no := notAllowed(s.session.ID)
 	s.session.Log.Warn("the owner is not let in; what is his is left", "service", v.name)
