@@ -36,5 +36,5 @@ func (c *Client) Admits(ctx context.Context, as Bearer) error {
 // NotAdmitted says that OSCAR does not accept a user's token: its issuer, its
 // expiry, its groups, or, with 400, what it is. With 500 and the issuer's own 401 it was revoked.
 func NotAdmitted(err error) bool {
-	return Refused(err) || StatusOf(err) == http.StatusBadRequest || strings.HasPrefix(bodyOf(err), "401 Unauthorized")
+	return Refused(err) || StatusOf(err) == http.StatusBadRequest || strings.HasPrefix(bodyOf(err), "401 Unauthorized") //nolint:misspell // the status of HTTP
 }

@@ -111,9 +111,11 @@ func (t *trial) tokenShort() error {
 	return err
 }
 
-// tokenVolumeKept has an administrator delete a service with its data. The owner's refresh token is revoked then.
+// tokenVolumeKept has an administrator delete a service with its data, without the refresh token of its owner.
 func (t *trial) tokenVolumeKept() error {
 	there, err := t.ownedVolume()
+	_, taken := t.api.DeleteRefreshToken(t.ctx, t.name, "")
+	err = errors.Join(err, taken)
 	done, deleted := t.api.DeleteService(t.ctx, t.name, client.DeleteOptions{Data: "delete", Wait: trialSoon})
 	if err = errors.Join(err, deleted, t.nowhere()); err != nil {
 		return err
