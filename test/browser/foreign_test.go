@@ -92,7 +92,7 @@ func fetch(address, body string) string {
 // nothing is changed.
 func TestAPageOfSomebodyElseUsesTheRememberedPassword(t *testing.T) {
 	f := newFederation(t, "https://dashboard.example.org")
-	const evil = `{"cluster_id":"evil","endpoint":"http://127.0.0.1:1","labels":{"x":"="}}`
+	const evil = `{"cluster_id":"evil","endpoint":"http://127.0.0.1:1/x=y"}`
 	const service = `{"name":"evil","cluster_id":"a","image":"i","script":"x=y"}`
 	attacks := map[string]string{
 		"register":  form(f.API+"/system/clusters", evil),

@@ -87,7 +87,7 @@ func TestAClusterAwayForAMonth(t *testing.T) {
 func touch(w *world.World) {
 	w.T.Helper()
 	for _, id := range clusterIDs {
-		spec := v1.ClusterSpec{ClusterID: id, Endpoint: w.Cluster(id).URL, Labels: map[string]string{"touched": time.Now().Format(time.RFC3339Nano)}}
+		spec := v1.ClusterSpec{ClusterID: id, Endpoint: w.Cluster(id).URL, Labels: map[string]string{"touched": fmt.Sprint(time.Now().UnixNano())}}
 		if _, err := w.Client.UpdateCluster(w.T.Context(), spec); err != nil {
 			w.T.Fatal(err)
 		}
