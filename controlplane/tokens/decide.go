@@ -28,7 +28,9 @@ type tokenSituation struct {
 	fed     *record.Federation
 	fedRev  int64
 	adopted bool
-	tokens  *view.TokenState
+	// erases says that clusters are to delete the data of its owner, too.
+	erases bool
+	tokens *view.TokenState
 	// holderAlive says whether a holder's syncer has a session.
 	holderAlive map[string]bool
 	// recipients are the keys of the members that want a token, as their syncers
@@ -116,10 +118,11 @@ func (s *tokenSituation) ending() record.HoldOrder {
 		return record.HoldForget
 	case s.fed == nil:
 		return record.HoldRevoke
-	case s.fed.Phase == record.PhaseDeleting:
-		// A revocation may end the access tokens of the same login, one of which its clusters delete
-		// the owner's data with.
+	case s.fed.Phase == record.PhaseDeleting && s.erases:
+		// A revocation may end the access tokens of the same login, one of which deletes the data.
 		return ""
+	case s.fed.Phase == record.PhaseDeleting:
+		return record.HoldRevoke
 	case s.fed.Phase == record.PhaseRollingBack, s.fed.Phase.Result():
 		// Its owner will try again, with the same token perhaps.
 		return record.HoldForget
@@ -382,6 +385,9 @@ func situationOf(v *view.View, uid string) (tokenSituation, bool) {
 	out := tokenSituation{uid: uid, tokens: c, holderAlive: map[string]bool{}, recipients: map[string]string{}}
 	if f, ok := v.Federations.Lookup(uid); ok {
 		out.fed, out.fedRev = f.Rec, f.Rev
+		out.erases = slices.ContainsFunc(v.Situation(f.Rec).Replicas, func(r view.ReplicaState) bool {
+			return r.Desired != nil && r.Desired.Tombstone() && r.Desired.Data == record.DataDelete
+		})
 	}
 	if heir := v.Heir(uid); heir != nil {
 		out.adopted = v.Tokens.Kept(heir.UID)

@@ -203,7 +203,8 @@ func TestTheOrderToTheHolder(t *testing.T) {
 		"waits": {func(s *tokenSituation) {
 			s.tokens.Holds["a"].Rec.Refresh, s.tokens.Holdings["a"].Rec.State = "sealed", record.HoldWaiting
 		}, "", false},
-		"the federation is deleted": {func(s *tokenSituation) { s.fed.Phase = record.PhaseDeleting }, "", false},
+		"the federation is deleted": {func(s *tokenSituation) { s.fed.Phase = record.PhaseDeleting }, record.HoldRevoke, false},
+		"it is deleted with data":   {func(s *tokenSituation) { s.fed.Phase, s.erases = record.PhaseDeleting, true }, "", false},
 		"the federation is gone":    {func(s *tokenSituation) { s.fed = nil }, record.HoldRevoke, false},
 		"its service lives on":      {func(s *tokenSituation) { s.fed, s.adopted = nil, true }, record.HoldForget, false},
 		"the creation is refused":   {func(s *tokenSituation) { s.fed.Phase = record.PhaseAborted }, record.HoldForget, false},

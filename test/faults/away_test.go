@@ -1,6 +1,7 @@
 package faults_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"

@@ -42,7 +42,7 @@ func TestAServiceThatFitsOnNoNodeIsRefusedWithoutAMetricsAPI(t *testing.T) {
 		_, err := w.Client.CreateService(t.Context(), s, client.CreateOptions{Wait: kubetest.Patience})
 		return err
 	}
-	if err := submit("10000"); err == nil || !strings.Contains(fmt.Sprint(err), "no node of the cluster can give cpu 10k") {
+	if err := submit("10000"); err == nil || !strings.Contains(fmt.Sprint(err), "no node of the cluster can give cpu 10000") {
 		t.Errorf("with 10000 cores: %v", err)
 	}
 	if err := submit("2"); err != nil {
