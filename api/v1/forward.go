@@ -103,6 +103,16 @@ func ForwardName(name string) bool {
 	})
 }
 
+// JobName says whether text can be the name of a Job: a DNS subdomain (RFC 1123).
+func JobName(text string) bool {
+	if text == "" || len(text) > 253 || strings.Trim(text, "-.") != text {
+		return false
+	}
+	return !strings.ContainsFunc(text, func(c rune) bool {
+		return c != '-' && c != '.' && (c < '0' || c > '9') && (c < 'a' || c > 'z')
+	})
+}
+
 // ForwardType is a media type of an answer of OSCAR as it is passed on: of what a page could
 // execute there is none.
 func ForwardType(of string) string {

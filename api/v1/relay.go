@@ -22,6 +22,16 @@ const (
 // OSCAR's.
 const RelayRefusedHeader = "Oscarfed-Relay-Refused"
 
+// How much passes on a stream at a time: invocations, and logs, under way, and how many of each wait
+// at either end; and the bytes of one body, or answer, that nobody has read yet. Both ends count: a
+// syncer is done with an answer before its caller has read it.
+const (
+	RelayRuns    = 128
+	RelayLogs    = 16
+	RelayWaiting = 56
+	RelayBuffer  = 256 << 10
+)
+
 // Words of RelayRefusedHeader.
 const (
 	// RelayNotAllowed: the syncer passes nothing of this kind on.

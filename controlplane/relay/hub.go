@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/share"
 )
 
@@ -62,17 +63,10 @@ type stream struct {
 // Limits in bytes: the head of an answer, and the unread part of bodies.
 const (
 	maxHead = 64 << 10
-	// requestBuffer is 2.5 MiB a second over a link with 100 ms there and back.
-	requestBuffer = 256 << 10
 	// connectionBuffer has space for every answer that a caller may leave unread, and 2 MiB for
 	// those that are read here at once. So an unread one keeps no other one from coming.
-	connectionBuffer = (maxRuns+maxLogs)*requestBuffer + 2<<20
+	connectionBuffer = (v1.RelayRuns+v1.RelayLogs)*v1.RelayBuffer + 2<<20
 )
-
-// maxRuns and maxLogs are how many invocations and logs are under way on a stream, as many as a
-// syncer answers at once, and maxWaiting how many of each wait. The syncer counts too few: it is
-// done with an answer before the caller has read it.
-const maxRuns, maxLogs, maxWaiting = 128, 16, 56
 
 // New makes a Hub without streams.
 func New(cfg Config) (*Hub, error) {
@@ -143,14 +137,14 @@ func (h *Hub) open(ctx context.Context, peer Peer, conn net.Conn) (*stream, erro
 		ExpectContinueTimeout: continueTimeout,
 		HTTP2: &http.HTTP2Config{
 			SendPingTimeout: pingAfter, PingTimeout: pingAfter, WriteByteTimeout: 2 * pingAfter,
-			MaxReceiveBufferPerStream: requestBuffer, MaxReceiveBufferPerConnection: connectionBuffer,
+			MaxReceiveBufferPerStream: v1.RelayBuffer, MaxReceiveBufferPerConnection: connectionBuffer,
 		},
 	}
 	client, err := transport.NewClientConn(ctx, "http", "relay:80")
 	if err != nil {
 		return nil, fmt.Errorf("begin a stream: %w", err)
 	}
-	s := &stream{peer: peer, conn: client, gone: make(chan struct{}), runs: share.New(maxRuns, maxWaiting), logs: share.New(maxLogs, maxWaiting)}
+	s := &stream{peer: peer, conn: client, gone: make(chan struct{}), runs: share.New(v1.RelayRuns, v1.RelayWaiting), logs: share.New(v1.RelayLogs, v1.RelayWaiting)}
 	client.SetStateHook(func(c *http.ClientConn) {
 		if c.Err() != nil {
 			s.lost()

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/view"
@@ -219,7 +220,7 @@ func (c *Controller) JobLog(ctx context.Context, caller identity.Caller, in LogT
 	if err != nil {
 		return nil, err
 	}
-	if !plausibleJob(job) || !c.mayReadLog(caller, p.Rec, job) {
+	if !v1.JobName(job) || !c.mayReadLog(caller, p.Rec, job) {
 		return nil, fault.NotFound(fmt.Sprintf("there is no log of %.100q", job))
 	}
 	members, missing := c.logMembers(caller, p, job)
@@ -272,16 +273,6 @@ func (c *Controller) whyNoLog(caller identity.Caller, name string) string {
 	return strings.Join(words, ": ")
 }
 
-// plausibleJob says whether text can be the name of a Job: a DNS subdomain (RFC 1123).
-func plausibleJob(text string) bool {
-	if text == "" || len(text) > 253 || strings.Trim(text, "-.") != text {
-		return false
-	}
-	return !strings.ContainsFunc(text, func(c rune) bool {
-		return c != '-' && c != '.' && (c < '0' || c > '9') && (c < 'a' || c > 'z')
-	})
-}
-
 // DeleteJobLogs deletes Jobs of a service on all members: those that have succeeded, or all.
 // It says of the members that were not reached why.
 func (c *Controller) DeleteJobLogs(ctx context.Context, caller identity.Caller, in LogTarget, all bool) (missing []string, err error) {
@@ -292,7 +283,7 @@ func (c *Controller) DeleteJobLogs(ctx context.Context, caller identity.Caller, 
 
 // DeleteJobLog deletes one Job, on whichever member it is.
 func (c *Controller) DeleteJobLog(ctx context.Context, caller identity.Caller, in LogTarget, job string) (missing []string, err error) {
-	if !plausibleJob(job) {
+	if !v1.JobName(job) {
 		return nil, fault.NotFound(fmt.Sprintf("there is no job %.100q", job))
 	}
 	return c.deleteJobs(ctx, caller, in, job, func(ctx context.Context, t target) (*http.Response, error) {

@@ -27,10 +27,6 @@ type direct struct {
 	slots  *directSlots
 }
 
-// directRuns is how many invocations of a cluster are under way from one instance, and directWaiting
-// how many wait.
-const directRuns, directWaiting = 128, 56
-
 // directSlots are those of each cluster that is asked now.
 type directSlots struct {
 	mu sync.Mutex
@@ -48,7 +44,7 @@ func (d *directSlots) take(ctx context.Context, t target) (give func(), err erro
 	d.mu.Lock()
 	c := d.of[t.Cluster]
 	if c == nil {
-		c = &directCluster{Slots: share.New(directRuns, directWaiting)}
+		c = &directCluster{Slots: share.New(v1.RelayRuns, v1.RelayWaiting)}
 		d.of[t.Cluster] = c
 	}
 	c.users++

@@ -50,7 +50,7 @@ func TestAnAnswerWithAStatusThatIsNoneIsNotPassedOn(t *testing.T) {
 // invocation of another one gets the first slot that comes back.
 func TestInvocationsWithoutAStreamAreShared(t *testing.T) {
 	t.Parallel()
-	entered, wake := make(chan string, 2*directRuns), make(chan struct{})
+	entered, wake := make(chan string, 2*v1.RelayRuns), make(chan struct{})
 	oscar := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		entered <- r.Header.Get("Ce-Account")
 		<-wake
@@ -74,7 +74,7 @@ func TestInvocationsWithoutAStreamAreShared(t *testing.T) {
 			}
 		})
 	}
-	for range directRuns {
+	for range v1.RelayRuns {
 		sleep("greedy")
 		<-entered
 	}
@@ -85,7 +85,7 @@ func TestInvocationsWithoutAStreamAreShared(t *testing.T) {
 		await.Until(t, "they wait", func() bool {
 			d.slots.mu.Lock()
 			defer d.slots.mu.Unlock()
-			return d.slots.of["c"].users == directRuns+n
+			return d.slots.of["c"].users == v1.RelayRuns+n
 		})
 	}
 	for range 20 {

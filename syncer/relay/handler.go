@@ -49,10 +49,10 @@ func (l Limits) withDefaults() Limits {
 		l.Ask = time.Minute
 	}
 	if l.Runs <= 0 {
-		l.Runs = 128
+		l.Runs = v1.RelayRuns
 	}
 	if l.Logs <= 0 {
-		l.Logs = 16
+		l.Logs = v1.RelayLogs
 	}
 	if l.Asks <= 0 {
 		l.Asks = 8
@@ -74,7 +74,7 @@ type handler struct {
 func newHandler(site Site, limits Limits, counted func(what, outcome string)) http.Handler {
 	h := &handler{
 		site: site, limits: limits, counted: counted,
-		runs: share.New(limits.Runs, maxWaiting), logs: share.New(limits.Logs, maxWaiting), asks: share.New(limits.Asks, maxWaiting),
+		runs: share.New(limits.Runs, v1.RelayWaiting), logs: share.New(limits.Logs, v1.RelayWaiting), asks: share.New(limits.Asks, v1.RelayWaiting),
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /services/{service}/{uid}/jobs", h.aboutJobs("jobs", h.asks, h.listJobs))
@@ -91,11 +91,6 @@ func newHandler(site Site, limits Limits, counted func(what, outcome string)) ht
 	})
 	return mux
 }
-
-// maxWaiting is how many invocations, how many logs, and how many other requests wait for a slot at
-// most. A control plane sends no more invocations and logs at a time than have slots here, so all
-// of a stream's are fewer than it carries (maxConcurrent).
-const maxWaiting = 56
 
 // refusal is an answer of the syncer itself, not of OSCAR.
 type refusal struct {
@@ -199,7 +194,7 @@ func (h *handler) deleteJob(r *http.Request) (Outgoing, *refusal) { return h.job
 // condition, so only a valid name of a Job is accepted.
 func (h *handler) job(r *http.Request, method string) (Outgoing, *refusal) {
 	name := r.PathValue("job")
-	if !jobName(name) {
+	if !v1.JobName(name) {
 		return Outgoing{}, &refusal{http.StatusNotFound, v1.RelayNotAllowed, "this can be no name of a job"}
 	}
 	return Outgoing{Method: method, Path: []string{name}}, nil
@@ -322,14 +317,4 @@ func copyHeader(to, from http.Header, which func(name string) bool) {
 
 func printable(text string, most int) bool {
 	return len(text) <= most && !strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' })
-}
-
-// jobName says whether text can be the name of a Job: a DNS subdomain (RFC 1123).
-func jobName(text string) bool {
-	if text == "" || len(text) > 253 || strings.Trim(text, "-.") != text {
-		return false
-	}
-	return !strings.ContainsFunc(text, func(c rune) bool {
-		return c != '-' && c != '.' && (c < '0' || c > '9') && (c < 'a' || c > 'z')
-	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/signal"
 )
 
@@ -214,8 +215,7 @@ const (
 	pingAfter = 15 * time.Second
 	// Bytes of requests' bodies that wait to be read. All of a connection have space at once: one
 	// that OSCAR does not take keeps no other one from coming.
-	requestBuffer    = 256 << 10
-	connectionBuffer = maxConcurrent * requestBuffer
+	connectionBuffer = maxConcurrent * v1.RelayBuffer
 )
 
 // serve answers on a connection until it or ctx ends, and closes it.
@@ -231,7 +231,7 @@ func (r *Relay) serve(ctx context.Context, conn net.Conn, handler http.Handler) 
 		Handler: handler, Protocols: protocols, MaxHeaderBytes: maxHead, ReadHeaderTimeout: r.cfg.Timeout,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxConcurrent, SendPingTimeout: pingAfter, PingTimeout: pingAfter, WriteByteTimeout: 2 * pingAfter,
-			MaxReceiveBufferPerStream: requestBuffer, MaxReceiveBufferPerConnection: connectionBuffer,
+			MaxReceiveBufferPerStream: v1.RelayBuffer, MaxReceiveBufferPerConnection: connectionBuffer,
 		},
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ErrorLog:    slog.NewLogLogger(r.cfg.Logger.Handler(), slog.LevelDebug),

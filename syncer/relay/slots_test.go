@@ -97,7 +97,7 @@ func TestOneUsersInvocationsDelayAnothersByOneSlot(t *testing.T) {
 		if got != all {
 			t.Errorf("a user alone got %d of %d slots", got, all)
 		}
-		for range maxWaiting {
+		for range v1.RelayWaiting {
 			s.wait("greedy")
 		}
 		for i := range 5 {
