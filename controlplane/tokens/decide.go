@@ -28,7 +28,7 @@ type tokenSituation struct {
 	fed     *record.Federation
 	fedRev  int64
 	adopted bool
-	// erases says that clusters are to delete the data of its owner, too.
+	// erases says that it is being deleted with the data of its owner.
 	erases bool
 	tokens *view.TokenState
 	// holderAlive says whether a holder's syncer has a session.
@@ -116,12 +116,8 @@ func (s *tokenSituation) ending() record.HoldOrder {
 	case s.fed == nil && s.adopted:
 		// The other one's may be this token, or another one of the same login.
 		return record.HoldForget
-	case s.fed == nil:
-		return record.HoldRevoke
-	case s.fed.Phase == record.PhaseDeleting && s.erases:
-		// A revocation may end the access tokens of the same login, one of which deletes the data.
-		return ""
-	case s.fed.Phase == record.PhaseDeleting:
+	case s.fed == nil, s.fed.Phase == record.PhaseDeleting && !s.erases:
+		// A revocation may end the access tokens of the same login, one of which erases.
 		return record.HoldRevoke
 	case s.fed.Phase == record.PhaseRollingBack, s.fed.Phase.Result():
 		// Its owner will try again, with the same token perhaps.
@@ -385,7 +381,7 @@ func situationOf(v *view.View, uid string) (tokenSituation, bool) {
 	out := tokenSituation{uid: uid, tokens: c, holderAlive: map[string]bool{}, recipients: map[string]string{}}
 	if f, ok := v.Federations.Lookup(uid); ok {
 		out.fed, out.fedRev = f.Rec, f.Rev
-		out.erases = slices.ContainsFunc(v.Situation(f.Rec).Replicas, func(r view.ReplicaState) bool {
+		out.erases = f.Rec.Phase == record.PhaseDeleting && slices.ContainsFunc(v.Situation(f.Rec).Replicas, func(r view.ReplicaState) bool {
 			return r.Desired != nil && r.Desired.Tombstone() && r.Desired.Data == record.DataDelete
 		})
 	}

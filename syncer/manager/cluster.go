@@ -208,8 +208,7 @@ func (c *Client) Visibility(ctx context.Context, name string) (string, error) {
 	return out.Visibility, err
 }
 
-// HideBucket takes from all users the rights on a public bucket that is not a user's. OSCAR answers 500 and has
-// done it.
+// HideBucket takes from all users the rights on a public bucket. OSCAR may answer 500 and have done it.
 func (c *Client) HideBucket(ctx context.Context, name string, timeout time.Duration) error {
 	body, err := json.Marshal(map[string]string{"bucket_name": name, "visibility": "private"})
 	if err != nil {
