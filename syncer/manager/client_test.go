@@ -168,6 +168,17 @@ func TestWhatAnErrorTells(t *testing.T) {
 	}
 }
 
+// A user's token is not admitted, too, when its issuer has ended its login: OSCAR answers 500 with the issuer's words.
+func TestWhoIsNotAdmitted(t *testing.T) {
+	for body, want := range map[string]bool{
+		`401 Unauthorized: {"error":"invalid_token"}missing user identificator`: true, "error creating MinIO user": false,
+	} {
+		if got := manager.NotAdmitted(&manager.APIError{Status: http.StatusInternalServerError, Body: body}); got != want {
+			t.Errorf("500 %s: %v", body, got)
+		}
+	}
+}
+
 func TestTimeoutIsUnanswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := make(chan struct{})

@@ -188,6 +188,40 @@ func TestARevocationWaitsForItsHolder(t *testing.T) {
 	})
 }
 
+// A deletion with data revokes the token when the data is gone: issuers end the access tokens of its login with it, and
+// OSCAR takes a user's rights on a bucket back with one of these only.
+func TestADeletionWithDataRevokesLast(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		k := withHolders(t, issuer.Grants{})
+		refresh := k.issuer.RefreshToken("somebody")
+		if _, err := create(k.World, withToken(body, refresh)); err != nil {
+			t.Fatal(err)
+		}
+		uid, sim := k.status().UID, k.Cluster(a).Sim
+		k.Eventually("it is stored", func() bool { return k.status().Token.State == "stored" })
+		if err := sim.SetFault(oscarsim.Fault{Op: oscarsim.OpBucketDelete, Fault: oscarsim.Fault500}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := k.Client.DeleteService(t.Context(), names[0], client.DeleteOptions{Data: record.DataDelete}); err != nil {
+			t.Fatal(err)
+		}
+		k.Eventually("the service is gone, which takes longer than a revocation", func() bool {
+			_, there := sim.Service(names[0])
+			return !there
+		})
+		if _, stands := sim.Bucket(names[0]); !stands {
+			t.Error("the bucket is deleted")
+		}
+		if k.issuer.Revoked(refresh) {
+			t.Error("it is revoked before the bucket is deleted")
+		}
+		if err := sim.SetFault(oscarsim.Fault{Op: oscarsim.OpBucketDelete, Fault: "none"}); err != nil {
+			t.Fatal(err)
+		}
+		k.Eventually("it is revoked", func() bool { return k.issuer.Revoked(refresh) && k.hold(uid) == nil })
+	})
+}
+
 // A cluster is not removed before it has revoked the tokens that it held.
 func TestARemovalWaitsForTheTokensOfTheCluster(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
