@@ -171,7 +171,8 @@ func TestWhatAnErrorTells(t *testing.T) {
 // A user's token is not admitted, too, when its issuer has ended its login: OSCAR answers 500 with the issuer's words.
 func TestWhoIsNotAdmitted(t *testing.T) {
 	for body, want := range map[string]bool{
-		`401 Unauthorized: {"error":"invalid_token"}missing user identificator`: true, "error creating MinIO user": false,
+		`401 Unauthorized: {"error":"invalid_token"}missing user identificator`: true, //nolint:misspell // the status of HTTP
+		"error creating MinIO user": false,
 	} {
 		if got := manager.NotAdmitted(&manager.APIError{Status: http.StatusInternalServerError, Body: body}); got != want {
 			t.Errorf("500 %s: %v", body, got)
