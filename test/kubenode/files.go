@@ -44,7 +44,8 @@ const (
   clusters: [{name: node, cluster: {server: "https://` + nodeAddress + `:6443", certificate-authority: DIR/ca.crt}}],
   users: [{name: node, user: {token: "TOKEN"}}]}
 `
-	// kubelet 1.36 runs on cgroup v1 only when it is told to.
+	// kubelet 1.36 runs on cgroup v1 only when it is told to. At 100 percent it removes no image, however
+	// full the machine's disk is: the node has nowhere to pull one from again.
 	kubelet = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 failCgroupV1: false
@@ -60,8 +61,8 @@ resolvConf: DIR/resolv.conf
 volumePluginDir: DIR/volume-plugins
 failSwapOn: false
 evictionHard: {memory.available: 100Mi, nodefs.available: 64Mi, imagefs.available: 64Mi}
-imageGCHighThresholdPercent: 99
-imageGCLowThresholdPercent: 98
+imageGCHighThresholdPercent: 100
+imageGCLowThresholdPercent: 99
 nodeStatusUpdateFrequency: 5s
 `
 	// The limits of conntrack belong to the first network namespace.
