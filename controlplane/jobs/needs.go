@@ -29,7 +29,8 @@ type Needs struct {
 	broken bool
 }
 
-// needsCache remembers the needs of federations, which are not in the mirror.
+// needsCache remembers the needs of federations, which are not in the mirror. It is asked while the read model is held, so
+// nothing reads that model with mu held.
 type needsCache struct {
 	mu sync.Mutex
 	of map[string]*Needs
@@ -54,11 +55,19 @@ func (n *needsCache) put(uid string, have *Needs) {
 	n.of[uid] = have
 }
 
-// keep drops the federations that are gone.
-func (n *needsCache) keep(lives func(uid string) bool) {
+// forgetGone drops the needs of federations that are gone.
+func (n *needsCache) forgetGone(state *view.State) {
+	n.mu.Lock()
+	uids := slices.Collect(maps.Keys(n.of))
+	n.mu.Unlock()
+	state.Read(func(v *view.View) {
+		uids = slices.DeleteFunc(uids, func(uid string) bool { _, lives := v.Federations.Lookup(uid); return lives })
+	})
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	maps.DeleteFunc(n.of, func(uid string, _ *Needs) bool { return !lives(uid) })
+	for _, uid := range uids {
+		delete(n.of, uid)
+	}
 }
 
 // NeedsOf reads what one pod of a federation's service asks for.

@@ -16,10 +16,7 @@ const sweepAtOnce = 40
 // Sweep deletes jobs that have ended long ago or are too many, with their decisions, and
 // repairs reservations that are not the sum of the jobs.
 func (c *Controller) Sweep(ctx context.Context) error {
-	c.needs.keep(func(uid string) (lives bool) {
-		c.state.Read(func(v *view.View) { _, lives = v.Federations.Lookup(uid) })
-		return lives
-	})
+	c.needs.forgetGone(c.state)
 	c.state.Read(func(v *view.View) {
 		c.seen.Keep(func(key string) bool {
 			id, _, _ := strings.Cut(key, "/")
