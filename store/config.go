@@ -36,8 +36,6 @@ type Config struct {
 	// KeepAlive is how long a connection may be silent before it is probed;
 	// default, and least that gRPC allows, 10 s.
 	KeepAlive time.Duration
-	// KeepAliveTimeout is how long a probe may stay unanswered; default 3 s.
-	KeepAliveTimeout time.Duration
 
 	// Now is the clock that the servers' certificates are held against; nil is time.Now.
 	Now func() time.Time
@@ -55,7 +53,6 @@ func (c Config) withDefaults() Config {
 	c.RequestTimeout = positiveOr(c.RequestTimeout, 3*time.Second)
 	c.Deadline = positiveOr(c.Deadline, 15*time.Second)
 	c.KeepAlive = positiveOr(c.KeepAlive, 10*time.Second)
-	c.KeepAliveTimeout = positiveOr(c.KeepAliveTimeout, 3*time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}

@@ -26,6 +26,9 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
+// probeTimeout is how long a probe of a silent connection may stay unanswered.
+const probeTimeout = 3 * time.Second
+
 // RevisionBump is by how much a restore raises the revisions of etcd: far more than is written
 // between a backup and its restore, so that no revision that was seen stands for something else.
 const RevisionBump = 1_000_000_000
@@ -134,7 +137,7 @@ func (s *Store) dialTo(endpoints []string) (*clientv3.Client, error) {
 		TLS:                  s.tls,
 		DialTimeout:          s.cfg.RequestTimeout,
 		DialKeepAliveTime:    s.cfg.KeepAlive,
-		DialKeepAliveTimeout: s.cfg.KeepAliveTimeout,
+		DialKeepAliveTimeout: probeTimeout,
 		DialOptions:          append(options, s.cfg.DialOptions...),
 		Logger:               s.zap,
 	})

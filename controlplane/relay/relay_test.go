@@ -464,7 +464,7 @@ func TestANewerStreamTakesThePlace(t *testing.T) {
 	})
 }
 
-func rootsOf(f *front) outbound.Roots {
+func rootsOf(f *front) outbound.RootPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(f.Certificate())
 	return func() *x509.CertPool { return pool }

@@ -59,7 +59,7 @@ func (c Joining) validate(etcd Etcd, api bool) error {
 }
 
 // roots verify the API's certificate.
-func (c Joining) roots(log *slog.Logger) (outbound.Roots, error) {
+func (c Joining) roots(log *slog.Logger) (outbound.RootPool, error) {
 	if c.ControlPlaneCA == "" {
 		roots, err := rootsOf(c.ControlPlaneCAFile, log)
 		if err != nil {
@@ -83,7 +83,7 @@ func (c Joining) roots(log *slog.Logger) (outbound.Roots, error) {
 }
 
 // rootsOf are the authorities in a file, as it is now; the system's without one.
-func rootsOf(file string, log *slog.Logger) (outbound.Roots, error) {
+func rootsOf(file string, log *slog.Logger) (outbound.RootPool, error) {
 	if file == "" {
 		return nil, nil //nolint:nilnil // these are the system's
 	}
@@ -115,7 +115,7 @@ func (c Joining) token(stdin io.Reader) func() (string, error) {
 }
 
 // openEnrolment is nil for a syncer that is told by flags how etcd is reached.
-func openEnrolment(cfg Syncer, roots outbound.Roots, id *seal.Identity, kubernetes kube.Interface, client syncer.OSCAR, now func() time.Time, registry prometheus.Registerer, log *slog.Logger) (*enroll.Enrolment, error) {
+func openEnrolment(cfg Syncer, roots outbound.RootPool, id *seal.Identity, kubernetes kube.Interface, client syncer.OSCAR, now func() time.Time, registry prometheus.Registerer, log *slog.Logger) (*enroll.Enrolment, error) {
 	if cfg.ControlPlane == "" {
 		return nil, nil //nolint:nilnil // there is none, and that is no error
 	}

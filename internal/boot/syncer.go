@@ -117,7 +117,7 @@ func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 
 // syncerConfig is the configuration of a syncer, without the store and what hands out keys of
 // storage.
-func syncerConfig(cfg Syncer, roots outbound.Roots, registry *prometheus.Registry, log *slog.Logger) (conf syncer.Config, err error) {
+func syncerConfig(cfg Syncer, roots outbound.RootPool, registry *prometheus.Registry, log *slog.Logger) (conf syncer.Config, err error) {
 	if err := os.MkdirAll(filepath.Dir(cfg.IdentityFile), 0o700); err != nil {
 		return conf, fmt.Errorf("the cluster's identity: %w", err)
 	}
@@ -179,7 +179,7 @@ func (c Syncer) api() string {
 }
 
 // openRelay is nil for a syncer that is not told where the control plane's API is.
-func openRelay(cfg Syncer, roots outbound.Roots, now func() time.Time, registry prometheus.Registerer, log *slog.Logger) (syncer.Relay, error) {
+func openRelay(cfg Syncer, roots outbound.RootPool, now func() time.Time, registry prometheus.Registerer, log *slog.Logger) (syncer.Relay, error) {
 	address := cfg.api()
 	if address == "" {
 		log.Info("no stream to the control plane: logs of this cluster cannot be read there, and it can be invoked at its own address only")

@@ -6,4 +6,6 @@
 // code asks the machine for the time of day. What it gives carries Go's monotonic
 // reading, so that the difference of two times is right whatever happens to the clock
 // between them.
+//
+// Beside it are waits and orders that need no clock of their own.
 package clock

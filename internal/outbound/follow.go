@@ -6,12 +6,12 @@ import (
 	"sync"
 )
 
-// Roots are the authorities that a server is verified with now; nil for the system's. The pool is another one
-// after each change. A nil Roots is the system's for ever.
-type Roots func() *x509.CertPool
+// RootPool gives the authorities that a server is verified with now; nil for the system's. After each change it gives
+// another pool. A nil RootPool is the system's for ever.
+type RootPool func() *x509.CertPool
 
-// Pool is what the function says.
-func (r Roots) Pool() *x509.CertPool {
+// Pool is what the function gives.
+func (r RootPool) Pool() *x509.CertPool {
 	if r == nil {
 		return nil
 	}
@@ -20,7 +20,7 @@ func (r Roots) Pool() *x509.CertPool {
 
 // Follow has what a transport does verified with the roots of each moment. When they have changed, new connections
 // are made. The transport is ready: nothing of it is changed afterwards.
-func Follow(t *http.Transport, roots Roots) http.RoundTripper {
+func Follow(t *http.Transport, roots RootPool) http.RoundTripper {
 	if roots == nil {
 		return t
 	}
@@ -31,7 +31,7 @@ func Follow(t *http.Transport, roots Roots) http.RoundTripper {
 
 // follower is a transport for the present roots, and the next one for the next.
 type follower struct {
-	roots Roots
+	roots RootPool
 
 	mu   sync.Mutex
 	pool *x509.CertPool

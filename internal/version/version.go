@@ -38,6 +38,9 @@ func Get() Info {
 	return info
 }
 
+// UserAgent is what this build's program calls itself in a request.
+func UserAgent(program string) string { return program + "/" + Get().Version }
+
 func fill(info *Info, build *debug.BuildInfo) {
 	if v := build.Main.Version; info.Version == "" && v != "(devel)" {
 		info.Version = v

@@ -54,7 +54,7 @@ func (c *apiClient) post(ctx context.Context, path string, in, out any) error {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, "+v1.ProblemType)
-	req.Header.Set("User-Agent", "oscar-syncer/"+version.Get().Version)
+	req.Header.Set("User-Agent", version.UserAgent("oscar-syncer"))
 	resp, err := c.client.Do(req)
 	if err != nil {
 		return err

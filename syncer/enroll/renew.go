@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+
+	"github.com/oscarfed/oscarfed/internal/clock"
 )
 
 // ErrAccessChanged says that etcd has another address or CA, or that the syncer belongs to another
@@ -48,7 +50,7 @@ func (e *Enrolment) Run(ctx context.Context) error {
 		if distrust != nil {
 			e.log.Error("this cluster and etcd do not trust each other's certificates; the certificate is renewed now, to learn etcd's authority of today",
 				"error", distrust, "endpoints", had.EtcdEndpoints)
-			if !sleep(ctx, rand.N(e.cfg.FirstPause)) { //nolint:gosec // it spreads load: all clusters meet another authority at once
+			if !clock.Sleep(ctx, rand.N(e.cfg.FirstPause)) { //nolint:gosec // it spreads load: all clusters meet another authority at once
 				return nil
 			}
 		}
@@ -76,7 +78,7 @@ func (e *Enrolment) Run(ctx context.Context) error {
 			wait = pause.NextBackOff()
 			e.log.Warn("the certificate was not renewed yet; the present one goes on", "error", err, "ends", had.cert.Leaf.NotAfter, "pause", wait)
 		}
-		if !sleep(ctx, wait) {
+		if !clock.Sleep(ctx, wait) {
 			return nil
 		}
 		select {
@@ -148,17 +150,5 @@ func (e *Enrolment) untilDue(ctx context.Context, early float64) (ok bool, distr
 			timer.Stop()
 			return false, nil
 		}
-	}
-}
-
-// sleep waits; false when ctx has ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
 	}
 }

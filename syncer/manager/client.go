@@ -34,7 +34,7 @@ type Config struct {
 	User         string
 	PasswordFile string
 	// Roots are the authorities to trust. Certificates are always verified.
-	Roots outbound.Roots
+	Roots outbound.RootPool
 	// ReadTimeout ends a call that changes nothing. Default 15 s.
 	ReadTimeout time.Duration
 	// Transport replaces the HTTP transport, for tests.

@@ -21,15 +21,16 @@ type Config struct {
 	// reached; empty for none.
 	ControlPlane string
 	// Roots are the authorities of the API's certificate.
-	Roots outbound.Roots
+	Roots outbound.RootPool
 	// Timeout of one request for keys: 7 s, so that two are over before an OSCAR, which
 	// waits 20 s for them, gives up.
 	Timeout time.Duration
-	// LiveTimeout is how long a MinIO may take to say that it is there: 5 s.
-	LiveTimeout time.Duration
 	// Dial connects to OSCARs, MinIOs and the control plane.
 	Dial outbound.Dial
 }
+
+// liveTimeout is how long a MinIO may take to say that it is there.
+const liveTimeout = 5 * time.Second
 
 // Limits of an answer in bytes.
 const (
@@ -51,9 +52,6 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 7 * time.Second
 	}
-	if cfg.LiveTimeout <= 0 {
-		cfg.LiveTimeout = 5 * time.Second
-	}
 	if cfg.ControlPlane != "" && !private(cfg.ControlPlane) {
 		return nil, errors.New("origin: the control plane's address is not https")
 	}
@@ -66,7 +64,7 @@ func New(cfg Config) (*Client, error) {
 	}, nil
 }
 
-func caller(dial outbound.Dial, conf *tls.Config, proxy func(*http.Request) (*url.URL, error), roots outbound.Roots) *http.Client {
+func caller(dial outbound.Dial, conf *tls.Config, proxy func(*http.Request) (*url.URL, error), roots outbound.RootPool) *http.Client {
 	transport := outbound.Transport(conf)
 	transport.Proxy, transport.MaxResponseHeaderBytes = proxy, maxHead
 	// An OSCAR waits for the answer, and the control plane may still be asked.
@@ -163,7 +161,7 @@ func (c *Client) get(ctx context.Context, client *http.Client, address, token st
 	if err != nil {
 		return 0, nil, err
 	}
-	req.Header = http.Header{"Authorization": {"Bearer " + token}, "Accept": {"application/json"}, "User-Agent": {userAgent()}}
+	req.Header = http.Header{"Authorization": {"Bearer " + token}, "Accept": {"application/json"}, "User-Agent": {version.UserAgent("oscar-syncer")}}
 	resp, err := client.Do(req)
 	if err != nil {
 		return 0, nil, err
@@ -186,7 +184,7 @@ func (c *Client) Alive(ctx context.Context, endpoint string, verify bool) error 
 	dead := func(err error) error {
 		return &Error{Kind: Unreachable, Message: fmt.Sprintf("the MinIO at %s does not answer from here", shown(endpoint)), Err: err}
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.LiveTimeout)
+	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
 	defer cancel()
 	client := c.strictLive
 	if !verify {
@@ -200,15 +198,13 @@ func (c *Client) Alive(ctx context.Context, endpoint string, verify bool) error 
 	if err != nil {
 		return dead(err)
 	}
-	req.Header.Set("User-Agent", userAgent())
+	req.Header.Set("User-Agent", version.UserAgent("oscar-syncer"))
 	resp, err := client.Do(req)
 	if err != nil {
 		return dead(err)
 	}
 	return resp.Body.Close()
 }
-
-func userAgent() string { return "oscar-syncer/" + version.Get().Version }
 
 // private says whether a token may go to an address: over TLS, or on this machine.
 func private(address string) bool {

@@ -22,7 +22,7 @@ type Config struct {
 	// ControlPlane is the base URL of the API: https, or http on this machine.
 	ControlPlane string
 	// Roots are the authorities of the API's certificate.
-	Roots outbound.Roots
+	Roots outbound.RootPool
 	// Dial connects to the API.
 	Dial outbound.Dial
 	// Limits of what is passed on.

@@ -67,7 +67,7 @@ func (c *dialer) open(ctx context.Context, site Site, connected []string) (d dia
 		return d, fmt.Errorf("the challenge of the control plane cannot be opened: %w", err)
 	}
 	header := http.Header{
-		"Connection": {"Upgrade"}, "Upgrade": {v1.RelayProtocol}, "User-Agent": {userAgent()},
+		"Connection": {"Upgrade"}, "Upgrade": {v1.RelayProtocol}, "User-Agent": {version.UserAgent("oscar-syncer")},
 		v1.RelayClusterHeader: {id}, v1.RelayUIDHeader: {uid}, v1.RelayProofHeader: {proof},
 		v1.RelayConnectedHeader: {strings.Join(connected, ",")},
 	}
@@ -83,8 +83,6 @@ func (c *dialer) open(ctx context.Context, site Site, connected []string) (d dia
 // instance, and some of them have a stream already.
 const upgrades = 3
 
-func userAgent() string { return "oscar-syncer/" + version.Get().Version }
-
 func (c *dialer) challenge(ctx context.Context, client *http.Client, in v1.Relay) (out v1.RelayChallenge, err error) {
 	const path = "/system/relay/challenge"
 	body, err := json.Marshal(in)
@@ -95,7 +93,7 @@ func (c *dialer) challenge(ctx context.Context, client *http.Client, in v1.Relay
 	if err != nil {
 		return out, err
 	}
-	req.Header = http.Header{"Content-Type": {"application/json"}, "User-Agent": {userAgent()}}
+	req.Header = http.Header{"Content-Type": {"application/json"}, "User-Agent": {version.UserAgent("oscar-syncer")}}
 	resp, err := client.Do(req)
 	if err != nil {
 		return out, err

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/internal/signal"
 )
 
@@ -128,7 +129,7 @@ func (r *Relay) Run(ctx context.Context, site Site) {
 		case <-l.lost:
 			looking.Reset()
 			inVain = 0
-			if !sleep(ctx, failing.NextBackOff()) {
+			if !clock.Sleep(ctx, failing.NextBackOff()) {
 				return
 			}
 		}
@@ -166,18 +167,6 @@ func (h *drainingHandler) close() {
 	h.closed = true
 	h.mu.Unlock()
 	h.active.Wait()
-}
-
-// sleep waits; false when ctx has ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // startServing serves a connection beside the others. An earlier connection of the same instance

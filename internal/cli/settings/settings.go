@@ -180,7 +180,7 @@ func (c Connection) Login() (login.File, *login.Source) {
 
 // Dial makes the client of a connection. It sends nothing yet.
 func (c Connection) Dial() (*client.Client, error) {
-	cfg := client.Config{Endpoint: c.Endpoint, User: c.User, UserAgent: "oscarfed/" + version.Get().Version}
+	cfg := client.Config{Endpoint: c.Endpoint, User: c.User, UserAgent: version.UserAgent("oscarfed")}
 	var err error
 	if c.PasswordFile != "" {
 		if cfg.Password, err = readSecret("password", c.PasswordFile); err != nil {
