@@ -88,42 +88,32 @@ func (f *Follower) Step(ctx context.Context, after int64, fn func(revision int64
 // ids are the jobs that the next step looks at, in the order of their acceptance.
 func (f *Follower) ids(after int64) (ids []string, err error) {
 	var found []Position
-	f.c.state.Read(func(v *view.View) {
-		dirty := f.take()
-		if f.begun {
-			for id := range dirty {
+	if f.begun {
+		f.c.state.Read(func(v *view.View) {
+			for id := range f.take() {
 				found = append(found, v.Jobs.ByID.Position(id))
 			}
-			return
-		}
-		for p := range view.NewestOf(f.q.lists(v, f.caller)) {
-			id := p.ID()
-			head := v.Jobs.ByID.Head(id)
-			if !f.q.may(head) || !mayReadJob(v, f.caller, head) {
-				continue
-			}
+		})
+	} else {
+		f.c.walk(f.caller, f.q, func(*view.View) { f.take() }, func(v *view.View, p Position, head view.JobHead) bool {
 			switch {
 			case after == 0 && head.State.Ended():
-				continue
+				return true
 			case after == 0 && len(found) == maxFirst:
-				return
-			case after != 0 && !changedAfter(v, id, after):
-				continue
+				return false
+			case after != 0 && streamRevision(v, p.ID(), head) <= after:
+				return true
 			case len(found) == maxMissed:
 				err = fmt.Errorf("%w: more than %d jobs have changed after revision %d", store.ErrCompacted, maxMissed, after)
-				return
+				return false
 			}
 			found = append(found, p)
-		}
-	})
+			return true
+		})
+	}
 	slices.Sort(found)
 	for _, p := range found {
 		ids = append(ids, p.ID())
 	}
 	return ids, err
-}
-
-// changedAfter says whether a job, or the report of its attempt, was written after a revision.
-func changedAfter(v *view.View, id string, revision int64) bool {
-	return v.Jobs.ByID.Head(id).Revision > revision || viewOf(v, id).StreamRevision > revision
 }

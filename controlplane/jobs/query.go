@@ -81,6 +81,35 @@ func (q Query) lists(v *view.View, caller identity.Caller) []view.List {
 	return out
 }
 
+// walkAtOnce is how many jobs are looked at while the state is locked.
+const walkAtOnce = 4096
+
+// walk calls fn with the jobs that may match and that the caller may see, the newest first, until it answers false. The state
+// is locked for some of them at a time, first with a call of begin. A job that changes after it is seen as it was or as it is.
+func (c *Controller) walk(caller identity.Caller, q Query, begin func(*view.View), fn func(*view.View, Position, view.JobHead) bool) {
+	for more := true; more; begin = nil {
+		more = false
+		c.state.Read(func(v *view.View) {
+			if begin != nil {
+				begin(v)
+			}
+			looked := 0
+			for p := range view.NewestOf(q.lists(v, caller)) {
+				if p < q.first() {
+					return
+				}
+				if h := v.Jobs.ByID.Head(p.ID()); q.may(h) && mayReadJob(v, caller, h) && !fn(v, p, h) {
+					return
+				}
+				if looked++; looked == walkAtOnce {
+					q.Before, more = p, true
+					return
+				}
+			}
+		})
+	}
+}
+
 // federations are those that have every job that matches.
 func (q Query) federations(v *view.View) iter.Seq[string] {
 	switch {

@@ -139,17 +139,10 @@ func viewOf(v *view.View, id string) *Job {
 		out.Held = jobHeld(v, j)
 		out.Reason, out.Message = whyWaits(v, j)
 	}
-	if j.State != record.JobAssigned && j.State != record.JobRunning || j.Place == nil {
-		return out
-	}
-	if j.Place.URL != "" {
-		return out
-	}
-	n, ok := v.Nodes.Lookup(j.Place.ClusterID)
+	report, ok := reportOf(v, j)
 	if !ok {
 		return out
 	}
-	report := n.Reports.Get(view.AttemptID{Job: j.Job, Attempt: j.Attempt})
 	out.StreamRevision = max(out.StreamRevision, report.Rev)
 	r := report.Rec
 	away := v.Session(j.Place.ClusterID) == 0
@@ -166,6 +159,27 @@ func viewOf(v *view.View, id string) *Job {
 		out.Message = fmt.Sprintf("cluster %q is away; it was %s when it was last heard of", j.Place.ClusterID, r.State)
 	}
 	return out
+}
+
+// reportOf is what is reported of the present attempt of a job; ok is false when no cluster has one.
+func reportOf(v *view.View, j *record.Job) (report view.Versioned[record.JobReport], ok bool) {
+	if j.State != record.JobAssigned && j.State != record.JobRunning || j.Place == nil || j.Place.URL != "" {
+		return report, false
+	}
+	n, ok := v.Nodes.Lookup(j.Place.ClusterID)
+	if !ok {
+		return report, false
+	}
+	return n.Reports.Get(view.AttemptID{Job: j.Job, Attempt: j.Attempt}), true
+}
+
+// streamRevision is Job.StreamRevision of a job with a head.
+func streamRevision(v *view.View, id string, h view.JobHead) int64 {
+	if h.State == record.JobQueued || h.State.Ended() {
+		return h.Revision // and its record need not be made
+	}
+	report, _ := reportOf(v, v.Jobs.ByID.Get(id).Rec)
+	return max(h.Revision, report.Rev)
 }
 
 // jobHeld says whether a queued job waits since a restore of the store.

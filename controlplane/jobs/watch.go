@@ -8,7 +8,6 @@ import (
 
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/view"
-	"github.com/oscarfed/oscarfed/store/record"
 )
 
 // Watch calls fn with a job, at once when its StreamRevision is not since, and then
@@ -61,49 +60,91 @@ func (c *Controller) WatchAll(ctx context.Context, caller identity.Caller, q Que
 	if err := c.gate.Fresh(ctx); err != nil {
 		return err
 	}
-	var views []*Job
-	c.state.Read(func(v *view.View) {
-		c.state.Watchers.Take(w)
-		if since > v.Revision {
-			since = 0 // it is of a history that was lost
-		}
-		for id := range v.Jobs.ByID.IDs() {
-			if h := v.Jobs.ByID.Head(id); h.State == record.JobQueued && since > 0 && h.Revision <= since {
-				continue
-			}
-			view := visible(v, caller, q, id)
-			if view != nil && (since == 0 && !view.State.Ended() || since > 0 && view.StreamRevision > since) {
-				views = append(views, view)
-			}
-		}
-	})
+	found, since := c.standing(caller, q, since, func() { c.state.Watchers.Take(w) })
+	unfinished := since == 0
 	for {
-		slices.SortFunc(views, func(a, b *Job) int {
-			return cmp.Or(cmp.Compare(a.StreamRevision, b.StreamRevision), cmp.Compare(a.ID, b.ID))
+		err := c.tell(ctx, caller, q, found, func(j *Job, seen int64) error {
+			if unfinished && j.State.Ended() {
+				return nil
+			}
+			return fn(j, seen)
 		})
-		for i, view := range views {
-			seen := view.StreamRevision
-			if i+1 < len(views) && views[i+1].StreamRevision == seen {
-				seen--
-			}
-			if err := fn(view, seen); err != nil {
-				return err
-			}
+		if err != nil {
+			return err
 		}
+		found, unfinished = nil, false // nothing is kept while it waits
 		select {
 		case <-w.Wake:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		views = nil
 		c.state.Read(func(v *view.View) {
 			for id := range c.state.Watchers.Take(w) {
-				if view := visible(v, caller, q, id); view != nil {
-					views = append(views, view)
+				if h := v.Jobs.ByID.Head(id); v.Jobs.ByID.Has(id) && q.may(h) && mayReadJob(v, caller, h) {
+					found = append(found, written{id, streamRevision(v, id, h)})
 				}
 			}
 		})
 	}
+}
+
+// written is a job, and its StreamRevision when it was looked at.
+type written struct {
+	id       string
+	revision int64
+}
+
+// standing are the jobs that may match and have not ended or, when since is a revision of this store, that have changed
+// after it; otherwise since is 0. begin is called within the first look: a job that changes after it is left out.
+func (c *Controller) standing(caller identity.Caller, q Query, since int64, begin func()) (found []written, after int64) {
+	var now int64
+	c.walk(caller, q, func(v *view.View) {
+		begin()
+		if now = v.Revision; since > now {
+			since = 0 // it is of a history that was lost
+		}
+	}, func(v *view.View, p Position, h view.JobHead) bool {
+		id := p.ID()
+		if at := streamRevision(v, id, h); at <= now && (since == 0 && !h.State.Ended() || since > 0 && at > since) {
+			found = append(found, written{id, at})
+		}
+		return true
+	})
+	return found, since
+}
+
+// tell calls fn with jobs in the order of their StreamRevision, some of them at a time. It leaves out those that have
+// changed again, of which a watcher is notified.
+func (c *Controller) tell(ctx context.Context, caller identity.Caller, q Query, jobs []written, fn func(j *Job, seen int64) error) error {
+	slices.SortFunc(jobs, func(a, b written) int {
+		return cmp.Or(cmp.Compare(a.revision, b.revision), cmp.Compare(a.id, b.id))
+	})
+	for len(jobs) > 0 {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		some := jobs[:min(len(jobs), followAtOnce)]
+		shown := make([]*Job, len(some))
+		c.state.Read(func(v *view.View) {
+			for i, one := range some {
+				shown[i] = visible(v, caller, q, one.id)
+			}
+		})
+		for i, j := range shown {
+			seen := some[i].revision
+			if j == nil || j.StreamRevision != seen {
+				continue
+			}
+			if i+1 < len(jobs) && jobs[i+1].revision == seen {
+				seen--
+			}
+			if err := fn(j, seen); err != nil {
+				return err
+			}
+		}
+		jobs = jobs[len(some):]
+	}
+	return nil
 }
 
 // visible is a job that matches and that the caller may see; nil otherwise.

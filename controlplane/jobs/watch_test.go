@@ -1,0 +1,127 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/storetest/virtual"
+)
+
+// waiting is a Controller that reads, of a store in which some jobs of owner wait.
+func waiting(t *testing.T, jobs int) *Controller {
+	t.Helper()
+	st := virtual.Open(t)
+	state := view.NewState(st.NewMirror(store.MirrorConfig{Prefixes: []string{record.Root}}), time.Now)
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	var running sync.WaitGroup
+	running.Go(func() { _ = state.Mirror.Run(ctx) })
+	t.Cleanup(func() { stop(); running.Wait() })
+	g, err := gate.New(gate.Config{Store: st, State: state, Now: time.Now, Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	federation := record.NewUID()
+	for left := jobs; left > 0; {
+		some := min(left, 100)
+		left -= some
+		if _, err := st.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+			for range some {
+				id := record.NewUID()
+				tx.Put(record.JobKey(id), record.Job{
+					V: record.Version, Job: id, Federation: federation, GroupID: "group", Owner: "owner", Cluster: "a", Service: "service",
+					RequestID: record.NewUID(), State: record.JobQueued, AcceptedAt: record.At(time.Now()), ChangedAt: record.At(time.Now()),
+				})
+			}
+			return nil
+		}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := &Controller{store: st, state: state, gate: g}
+	if err := g.Fresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	state.Read(func(v *view.View) {
+		if v.Jobs.Order.Len() != jobs {
+			t.Fatalf("%d jobs of %d are seen", v.Jobs.Order.Len(), jobs)
+		}
+	})
+	return c
+}
+
+// begins is how many bytes a watch allocates until it tells the first job or waits for one.
+func begins(t *testing.T, watch func(ctx context.Context, told error) error) int64 {
+	t.Helper()
+	told, least := errors.New("the first is told"), int64(math.MaxInt64)
+	for range 5 { // others allocate, too
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		before := allocated()
+		go func() { ended <- watch(ctx, told) }()
+		<-time.After(time.Second) // virtual: it has asked the store
+		synctest.Wait()
+		least = min(least, allocated()-before)
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, told) && !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	return least
+}
+
+func allocated() int64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.TotalAlloc)
+}
+
+// TestAWatchHoldsAllJobsThatWait: a million may wait. Each was made anew with why it waits, before the first was told.
+func TestAWatchHoldsAllJobsThatWait(t *testing.T) {
+	const few, many = 1000, 6000
+	admin := identity.Caller{Subject: identity.Admin, Administrator: true}
+	all := func(q Query) func(*Controller, context.Context, error) error {
+		return func(c *Controller, ctx context.Context, told error) error {
+			return c.WatchAll(ctx, admin, q, 0, func(*Job, int64) error { return told })
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		one, other := waiting(t, few), waiting(t, many)
+		for _, tt := range []struct {
+			what  string
+			most  int64 // bytes for each job
+			watch func(*Controller, context.Context, error) error
+		}{
+			{"of all", 200, all(Query{})},
+			{"of another service", 2, all(Query{Service: "other"})},
+			{"that resumes", 2, func(c *Controller, ctx context.Context, told error) error {
+				f := c.Follow(admin, Query{})
+				defer f.Close()
+				var now int64
+				c.state.Read(func(v *view.View) { now = v.Revision })
+				return f.Step(ctx, now, func(int64, *Job) error { return told })
+			}},
+		} {
+			watch := func(c *Controller) int64 {
+				return begins(t, func(ctx context.Context, told error) error { return tt.watch(c, ctx, told) })
+			}
+			each := (watch(other) - watch(one)) / (many - few)
+			if t.Logf("%s: %d bytes", tt.what, each); each > tt.most {
+				t.Errorf("%s: it takes %d bytes for each job, and %d are allowed", tt.what, each, tt.most)
+			}
+		}
+	})
+}
