@@ -20,9 +20,11 @@ const (
 	// maxJobList bounds one member's page in bytes; 70 Jobs have about 20 KiB.
 	maxJobList = 1 << 20
 	// memberTimeout is how long a member may take for a list, and all of them to begin an
-	// answer: less than the 20 s after which OSCAR's clients give up. A full page of 70
-	// Jobs takes an OSCAR about 12 s: it asks its Kubernetes five times a second.
+	// answer: less than the 20 s after which OSCAR's clients give up.
 	memberTimeout = 16 * time.Second
+	// fullPage is how long an OSCAR takes for a full page of 70 Jobs: it asks its Kubernetes
+	// five times a second.
+	fullPage = 12 * time.Second
 	// maxLogCursor in bytes.
 	maxLogCursor = 16 << 10
 )

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -8,6 +9,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"sync"
+	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
@@ -16,8 +20,8 @@ import (
 
 // logCursor is where each member's own pages stand.
 type logCursor struct {
-	// From is the first member that was not asked yet.
-	From int `json:"n"`
+	// After is the uid of the last member that was asked: they are asked in that order. It may have left meanwhile.
+	After string `json:"a"`
 	// Pages are of members that have more, by the uid of the replica.
 	Pages []logPage `json:"p,omitempty"`
 }
@@ -40,12 +44,83 @@ func readLogCursor(text string) (c logCursor, err error) {
 		return c, nil
 	}
 	data, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || len(text) > maxLogCursor || json.Unmarshal(data, &c) != nil || c.From < 0 || len(c.Pages) > membersAtOnce {
+	if err != nil || len(text) > maxLogCursor || json.Unmarshal(data, &c) != nil || len(c.Pages) > membersAtOnce {
 		return logCursor{}, fault.Invalid(oscar.Violation{
 			Path: "?page", Rule: oscar.RuleType, Message: "it is no page of this list; leave it out to begin anew",
 		})
 	}
 	return c, nil
+}
+
+// logPart is the part of a page that one member is asked for.
+type logPart struct {
+	target
+	page string
+	memberPage
+	err error
+}
+
+// parts are those of the page that begins at a cursor, and where the next one begins. members are in the order of their uids.
+func (c logCursor) parts(members []target) (parts []*logPart, next logCursor) {
+	next.After = c.After
+	for _, p := range c.Pages {
+		i := slices.IndexFunc(members, func(t target) bool { return t.UID == p.UID })
+		if i >= 0 { // it may have left meanwhile
+			parts = append(parts, &logPart{target: members[i], page: p.Page})
+		}
+	}
+	for _, t := range members {
+		if t.UID > next.After && len(parts) < membersAtOnce {
+			parts, next.After = append(parts, &logPart{target: t}), t.UID
+		}
+	}
+	return parts, next
+}
+
+// jobList is the page of a list that begins at a cursor, and whether any member has answered its part. To OSCAR's client a
+// page without Jobs is the last one: the next members are asked then, if it waits that long.
+func jobList(ctx context.Context, members []target, cursor logCursor, ask func(context.Context, target, string) (memberPage, error)) (out *JobList, answered bool) {
+	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
+	defer cancel()
+	members = slices.SortedFunc(slices.Values(members), func(a, b target) int { return cmp.Compare(a.UID, b.UID) })
+	out = &JobList{Jobs: map[string]JobInfo{}}
+	for latest := time.Now().Add(memberTimeout - fullPage); ; {
+		parts, next := cursor.parts(members)
+		var asking sync.WaitGroup
+		for _, p := range parts {
+			asking.Go(func() { p.memberPage, p.err = ask(ctx, p.target, p.page) })
+		}
+		asking.Wait()
+		var remaining int64
+		for _, p := range parts {
+			if p.err != nil {
+				out.Missing = append(out.Missing, p.Cluster+": "+reasonOf(p.err))
+				continue
+			}
+			answered = true
+			for name, job := range p.Jobs {
+				job.ClusterID = p.Cluster
+				if _, twice := out.Jobs[name]; !twice {
+					out.Jobs[name] = job
+				}
+			}
+			if p.NextPage != "" {
+				next.Pages = append(next.Pages, logPage{p.UID, p.NextPage})
+				remaining += p.Remaining
+			}
+		}
+		out.Next, out.Remaining = "", nil
+		if remaining > 0 {
+			out.Remaining = &remaining
+		}
+		if len(next.Pages) > 0 || len(members) > 0 && next.After < members[len(members)-1].UID {
+			out.Next = next.String()
+		}
+		if len(out.Jobs) > 0 || out.Next == "" || time.Now().After(latest) {
+			return out, answered
+		}
+		cursor = next
+	}
 }
 
 // memberPage is what one OSCAR answers.

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
@@ -136,59 +135,12 @@ func (c *Controller) JobLogs(ctx context.Context, caller identity.Caller, in Log
 	if err != nil {
 		return nil, err
 	}
-	out := &JobList{Jobs: map[string]JobInfo{}}
 	if !caller.MayChange(p.Rec.Owner) { // as at OSCAR
-		return out, nil
+		return &JobList{Jobs: map[string]JobInfo{}}, nil
 	}
 	members, missing := c.logMembers(caller, p, "")
-	out.Missing = missing
-	type asked struct {
-		target
-		page string
-		memberPage
-		err error
-	}
-	var asks []*asked
-	for _, p := range cursor.Pages {
-		i := slices.IndexFunc(members, func(t target) bool { return t.UID == p.UID })
-		if i >= 0 { // it may have left meanwhile
-			asks = append(asks, &asked{target: members[i], page: p.Page})
-		}
-	}
-	next := logCursor{From: cursor.From}
-	for ; next.From < len(members) && len(asks) < membersAtOnce; next.From++ {
-		asks = append(asks, &asked{target: members[next.From]})
-	}
-	var asking sync.WaitGroup
-	for _, a := range asks {
-		asking.Go(func() { a.memberPage, a.err = c.jobPage(ctx, a.target, a.page) })
-	}
-	asking.Wait()
-	var remaining int64
-	answered := false
-	for _, a := range asks {
-		if a.err != nil {
-			out.Missing = append(out.Missing, a.Cluster+": "+reasonOf(a.err))
-			continue
-		}
-		answered = true
-		for name, job := range a.Jobs {
-			job.ClusterID = a.Cluster
-			if _, twice := out.Jobs[name]; !twice {
-				out.Jobs[name] = job
-			}
-		}
-		if a.NextPage != "" {
-			next.Pages = append(next.Pages, logPage{a.UID, a.NextPage})
-			remaining += a.Remaining
-		}
-	}
-	if remaining > 0 {
-		out.Remaining = &remaining
-	}
-	if len(next.Pages) > 0 || next.From < len(members) {
-		out.Next = next.String()
-	}
+	out, answered := jobList(ctx, members, cursor, c.jobPage)
+	out.Missing = append(missing, out.Missing...)
 	if !answered && out.Next == "" && len(out.Missing) > 0 {
 		// An empty list would say that there are no Jobs.
 		return nil, noneReached(in.Service, out.Missing)

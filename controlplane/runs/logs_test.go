@@ -2,6 +2,7 @@ package runs
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -113,6 +114,67 @@ func TestAMemberBehindACutLinkHoldsOSCARsClientsUp(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestALeavingMemberHidesAnotherOnesJobs: the place of the next page was an index of the members.
+func TestALeavingMemberHidesAnotherOnesJobs(t *testing.T) {
+	var clusters []string
+	for i := range membersAtOnce + 3 {
+		clusters = append(clusters, string(rune('s'-i))) // uids need not be in the order of the members
+	}
+	jobs := func(_ context.Context, t target, _ string) (memberPage, error) {
+		return memberPage{Jobs: map[string]JobInfo{"job of " + t.Cluster: {Status: "Running"}}}, nil
+	}
+	for _, left := range [][]string{{"s"}, {"a"}, {"d"}, {"a", "d", "s"}} {
+		all := targets(clusters...)
+		first, _ := jobList(t.Context(), all, logCursor{}, jobs)
+		if len(first.Jobs) != membersAtOnce || first.Next == "" {
+			t.Fatalf("the first page has %d jobs, and %q follows", len(first.Jobs), first.Next)
+		}
+		all = slices.DeleteFunc(all, func(t target) bool { return slices.Contains(left, t.Cluster) })
+		next, err := readLogCursor(first.Next)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, _ := jobList(t.Context(), all, next, jobs)
+		for _, m := range all {
+			_, one := first.Jobs["job of "+m.Cluster]
+			if _, other := second.Jobs["job of "+m.Cluster]; one == other {
+				t.Errorf("%q left: the job of %s is in the first page %t, in the second %t", left, m.Cluster, one, other)
+			}
+		}
+		if second.Next != "" {
+			t.Errorf("%q left: %q follows", left, second.Next)
+		}
+	}
+}
+
+// TestAPageWithoutJobsIsNotTheLast: oscar-cli takes a page without Jobs for an answer of another form, and fails.
+func TestAPageWithoutJobsIsNotTheLast(t *testing.T) {
+	for name, tt := range map[string]struct {
+		takes time.Duration
+		found bool
+	}{"others answer soon": {time.Second, true}, "others answer late": {memberTimeout - fullPage + time.Second, false}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var clusters []string
+				for i := range 2*membersAtOnce + 1 {
+					clusters = append(clusters, fmt.Sprintf("%02d", i))
+				}
+				last := clusters[2*membersAtOnce]
+				list, answered := jobList(t.Context(), targets(clusters...), logCursor{}, func(_ context.Context, t target, _ string) (memberPage, error) {
+					<-time.After(tt.takes)
+					if t.Cluster == last {
+						return memberPage{Jobs: map[string]JobInfo{"job": {Status: "Running"}}}, nil
+					}
+					return memberPage{}, nil
+				})
+				if len(list.Jobs) > 0 != tt.found || (list.Next == "") != tt.found || !answered {
+					t.Errorf("%d jobs, and %q follows", len(list.Jobs), list.Next)
+				}
+			})
+		})
+	}
 }
 
 // TestEveryMemberIsAskedForTheLogOfAJobWhosePlaceIsKnown: whoever is asked costs his OSCAR
