@@ -64,7 +64,7 @@ func (c *Client) SubmitJob(ctx context.Context, service string, event []byte, op
 
 // JobQuery says which jobs are wanted; what is empty matches all.
 type JobQuery struct {
-	// Service is the one that the job came in at; ClusterID where it came in, or is.
+	// Service is the one that the job came in at; ClusterID where it came in, is or was.
 	Service, ClusterID string
 	// GroupID is a group_id, or the uid of a federation.
 	GroupID string

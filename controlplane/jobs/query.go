@@ -13,7 +13,7 @@ import (
 // Query says which jobs are asked for. Empty fields match everything.
 type Query struct {
 	// Federation is a uid or a group_id; Service is the one that received it, and ClusterID the
-	// cluster that received it or has it.
+	// cluster that received it, has it or had it.
 	Federation, Service, ClusterID string
 	// States: a job is in one of them.
 	States []State
@@ -138,6 +138,8 @@ func (q Query) matches(j *Job) bool {
 	if j.Place != nil {
 		at = j.Place.ClusterID
 	}
-	return is(q.Federation, j.Federation, j.GroupID) && is(q.Service, j.Service) && is(q.ClusterID, j.ClusterID, at) &&
+	was := func(a record.Attempt) bool { return a.ClusterID == q.ClusterID }
+	return is(q.Federation, j.Federation, j.GroupID) && is(q.Service, j.Service) &&
+		(is(q.ClusterID, j.ClusterID, at) || slices.ContainsFunc(j.Attempts, was)) &&
 		q.acceptedIn(j.AcceptedAt) && (len(q.States) == 0 || slices.Contains(q.States, j.State))
 }

@@ -112,3 +112,31 @@ func TestOfferedJobsAreForgottenOldestFirst(t *testing.T) {
 		t.Errorf("forgotten are %q, not %q", got, want)
 	}
 }
+
+// TestAJobIsNotFoundByAClusterThatRefusedIt: it came in at one, was refused by another one, and runs at a third.
+func TestAJobIsNotFoundByAClusterThatRefusedIt(t *testing.T) {
+	at := record.At(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	moved := record.Job{
+		V: record.Version, Job: record.NewUID(), Federation: "f", GroupID: "f", Owner: "owner", Cluster: "a", Service: "service", State: record.JobRunning,
+		Attempt: 4, Place: &record.Place{ClusterID: "c", ServiceName: "s"}, AcceptedAt: at, ChangedAt: at,
+		Past: []record.Attempt{
+			{Attempt: 1, ClusterID: "b", Place: "b/s", State: record.JobRefused, EndedAt: at}, {Attempt: 2, Place: "https://e", State: record.JobRefused, EndedAt: at},
+			{Attempt: 3, ClusterID: "b", Place: "b/s", State: record.JobRefused, EndedAt: at},
+		},
+	}
+	waits := moved
+	waits.Job, waits.State, waits.Place = record.NewUID(), record.JobQueued, nil
+	for _, j := range []record.Job{moved, waits} {
+		v := view.Of(stored(t, &j, 1))
+		for cluster, want := range map[string]int{"a": 1, "b": 1, "c": 1, "d": 0} {
+			if cluster == "c" && j.Place == nil {
+				want = 0
+			}
+			q := Query{ClusterID: cluster}
+			list, _ := page(v, identity.Caller{Administrator: true}, q)
+			if n := count(v, identity.Caller{Administrator: true}, q)[j.State]; len(list) != want || n != want {
+				t.Errorf("%s, cluster %s: %d are listed, %d counted, want %d", j.State, cluster, len(list), n, want)
+			}
+		}
+	}
+}

@@ -179,9 +179,8 @@ func (x *jobIndex) count(j *record.Job, by int) {
 		countFor(x.Subjects, j.By, j.Federation, by)
 	}
 	countFor(x.Services, j.Service, j.Federation, by)
-	countFor(x.Clusters, j.Cluster, j.Federation, by)
-	if j.Place != nil && j.Place.ClusterID != j.Cluster {
-		countFor(x.Clusters, j.Place.ClusterID, j.Federation, by)
+	for _, cluster := range j.Clusters() {
+		countFor(x.Clusters, cluster, j.Federation, by)
 	}
 	if j.OfFound() {
 		addTo(x.OfFound.m, j.Cluster, by)

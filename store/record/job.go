@@ -1,5 +1,7 @@
 package record
 
+import "slices"
+
 // A job is one event for a service of a federation. The record at jobs/<job> is the
 // one authority about it: every assignment, withdrawal and end compares and writes it.
 // What happens on a cluster between the two is in the report of that cluster's
@@ -161,6 +163,23 @@ func (j *Job) RefusedAt() []string {
 			out = append(out, j.Past[i].Place)
 			left--
 		}
+	}
+	return out
+}
+
+// Clusters are the one that the job came in at, and those that it is or was at.
+func (j *Job) Clusters() []string {
+	out := []string{j.Cluster}
+	add := func(cluster string) { // none for an endpoint
+		if cluster != "" && !slices.Contains(out, cluster) {
+			out = append(out, cluster)
+		}
+	}
+	if j.Place != nil {
+		add(j.Place.ClusterID)
+	}
+	for i := range j.Past {
+		add(j.Past[i].ClusterID)
 	}
 	return out
 }

@@ -105,7 +105,7 @@ func named(ctx context.Context, a *command.App, ids []string) error {
 }
 
 func (c *jobListCmd) flags(f command.Flags) {
-	f.Text(&c.Cluster, "cluster", "", "", "ID", "Only those that came in or run on this cluster.")
+	f.Text(&c.Cluster, "cluster", "", "", "ID", "Only those that came in at, are or were on this cluster.")
 	f.Text(&c.Group, "group", "", "", "ID", "Only those of this group, or of the federation with this uid.")
 	f.List(&c.State, "state", "STATE", "Only those in one of these states.")
 	f.Text(&c.Since, "since", "", "", "TIME", "Only those accepted then or later: RFC 3339, or how long ago, such as 2h30m.")
