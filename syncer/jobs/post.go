@@ -61,14 +61,31 @@ func (j *Jobs) opened(ctx context.Context, a *attempt, opened *openedJob, err er
 	if err != nil {
 		if none, ok := errors.AsType[*ownertoken.NoTokenError](err); ctx.Err() == nil && (!ok || !none.Pending) {
 			j.session.Log.Warn("a job cannot be prepared; it is tried again", "job", a.job, "attempt", a.number, "service", a.service, "error", err)
+			if j.unpreparedFor(a) >= j.cfg.Resend {
+				j.finished(a, func(m *memory) {
+					m.unfit = &unfitError{record.JobWithdrawn, "the syncer could not read its event, or the definition of its service"}
+				})
+				return
+			}
 		}
 		j.postpone(a)
 		return
 	}
 	j.mu.Lock()
-	a.opened = opened
+	a.opened, a.memory.unprepared = opened, time.Time{}
 	j.mu.Unlock()
 	j.finished(a, func(*memory) {})
+}
+
+// unpreparedFor is how long an attempt cannot be prepared by now.
+func (j *Jobs) unpreparedFor(a *attempt) time.Duration {
+	now := j.session.Now()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if a.memory.unprepared.IsZero() {
+		a.memory.unprepared = now
+	}
+	return now.Sub(a.memory.unprepared)
 }
 
 // postpone gives the slot back and decides anew after a pause.

@@ -69,6 +69,8 @@ type memory struct {
 	doubt bool
 	// unfit says why the attempt cannot be made; nil when it can, for all that is known.
 	unfit *unfitError
+	// unprepared is since when what is to be posted could not be read; zero when it could.
+	unprepared time.Time
 	// deletes were sent; the last one ended at lastDelete.
 	deletes    int
 	lastDelete time.Time

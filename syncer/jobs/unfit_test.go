@@ -1,10 +1,16 @@
 package jobs
 
 import (
+	"context"
+	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/oscarfed/oscarfed/internal/worker"
+	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/ownertoken"
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 func TestAnAttemptWithoutAToken(t *testing.T) {
@@ -23,5 +29,47 @@ func TestAnAttemptWithoutAToken(t *testing.T) {
 	}
 	if d := plan(jobWith(record.JobSubmitting, posted(postUnsent, time.Second), without)); d.state != record.JobRefused || d.reason != record.JobNeedsUserToken {
 		t.Errorf("after a POST that was not sent: %+v", d)
+	}
+}
+
+// TestAClaimedJobThatCannotBePreparedStays: its definition cannot be read, and it was tried again for ever.
+func TestAClaimedJobThatCannotBePreparedStays(t *testing.T) {
+	t.Parallel()
+	now := planTime
+	j := &Jobs{
+		cfg:     Config{Limits: Limits{Resend: 5 * time.Minute}, RetryPause: time.Second},
+		session: &session.Session{Cluster: &session.Cluster{Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}},
+		due:     worker.New(worker.Config[string]{HandleAll: func(context.Context, []string) {}, Most: 1}),
+	}
+	a := &attempt{key: "job.1"}
+	fails := func(err error) {
+		t.Helper()
+		a.memory.busy = true
+		if j.opened(t.Context(), a, nil, err); a.memory.busy {
+			t.Fatal("it is still at work")
+		}
+	}
+	for range 600 {
+		fails(&store.CorruptError{Key: "spec"})
+		if d := plan(jobWith(record.JobClaimed, func(s *situation) { s.memory = a.memory })); now.Before(planTime.Add(j.cfg.Resend)) != (d.step == stepBegin) {
+			t.Fatalf("after %s: %+v", now.Sub(planTime), d)
+		} else if d.step != stepBegin {
+			if d.state != record.JobRefused || d.reason != record.JobWithdrawn {
+				t.Errorf("after %s: %+v", now.Sub(planTime), d)
+			}
+			break
+		}
+		now = now.Add(time.Second)
+	}
+	// A read that succeeds begins it anew, and an access token that is on its way is waited for.
+	a.memory = memory{}
+	fails(store.ErrUnavailable)
+	now = now.Add(time.Hour)
+	j.opened(t.Context(), a, &openedJob{}, nil)
+	fails(store.ErrUnavailable)
+	now = now.Add(time.Hour)
+	fails(&ownertoken.NoTokenError{Pending: true})
+	if a.memory.unfit != nil {
+		t.Errorf("it is given back: %v", a.memory.unfit)
 	}
 }
