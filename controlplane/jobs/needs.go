@@ -18,7 +18,9 @@ import (
 
 // Needs is what the definition of a federation's service says of its jobs.
 type Needs struct {
+	// generation, and the epoch in which it was written: after a restore another one may have its number.
 	generation int64
+	epoch      string
 	request    delegation.Request
 	weights    map[string]float64
 	// reads says that an input is in minio.default: events of buckets name objects there.
@@ -40,7 +42,7 @@ type needsCache struct {
 func (n *needsCache) get(f *record.Federation) *Needs {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if have := n.of[f.UID]; have != nil && have.generation == f.Generation {
+	if have := n.of[f.UID]; have != nil && have.generation == f.Generation && have.epoch == f.Epoch {
 		return have
 	}
 	return nil
@@ -93,7 +95,7 @@ func needsIn(f *record.Federation, s *oscar.Service) (*Needs, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errBroken, err)
 	}
-	out := &Needs{generation: f.Generation, request: request, reads: topology.ReadsDefault(s), byOwner: oscar.StartedByOwner(s, f.Owner)}
+	out := &Needs{generation: f.Generation, epoch: f.Epoch, request: request, reads: topology.ReadsDefault(s), byOwner: oscar.StartedByOwner(s, f.Owner)}
 	if s.Federation != nil {
 		out.weights = s.Federation.Weights
 	}
@@ -152,5 +154,5 @@ func (c *Controller) learnNeeds(ctx context.Context, s scope) error {
 // definition cannot be read. Other federations go on.
 func (c *Controller) brokenNeeds(f *record.Federation, err error) *Needs {
 	c.cfg.Logger.Warn("jobs of a federation wait: its definition cannot be had", "federation", f.UID, "error", err)
-	return &Needs{generation: f.Generation, broken: true}
+	return &Needs{generation: f.Generation, epoch: f.Epoch, broken: true}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -37,5 +38,26 @@ func TestNeedsAreReadWhileTheSweepForgetsSome(t *testing.T) {
 	<-swept
 	if needs.get(fed) != nil {
 		t.Error("the needs of a federation that is gone are kept")
+	}
+}
+
+// TestNeedsOfALostGenerationAreKept: the instance lives through a restore, and the number of a generation comes again.
+func TestNeedsOfALostGenerationAreKept(t *testing.T) {
+	t.Parallel()
+	var needs needsCache
+	fed := &record.Federation{UID: "uid", Generation: 2, Epoch: "first"}
+	service := func(cpu string) *oscar.Service { return &oscar.Service{CPU: cpu, Memory: "1Gi"} }
+	for epoch, cpu := range map[string]string{"first": "1", "second": "2"} {
+		fed.Epoch = epoch
+		if needs.get(fed) != nil {
+			t.Errorf("epoch %s has those of another one", epoch)
+		}
+		have, err := needsIn(fed, service(cpu))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if needs.put(fed.UID, have); needs.get(fed) != have {
+			t.Errorf("epoch %s has none", epoch)
+		}
 	}
 }
