@@ -49,10 +49,13 @@ func (s *Server) deploymentOf(r *http.Request) (*view.Replicas, error) {
 	return shown, err
 }
 
-// wantsDeployment says whether a service is to tell how it stands: ?include=deployment.
+// wantsDeployment says whether a service is to tell how it stands: ?include=deployment, in capitals and with blanks as OSCAR
+// takes it.
 func wantsDeployment(r *http.Request) bool {
 	return slices.ContainsFunc(r.URL.Query()["include"], func(list string) bool {
-		return slices.Contains(strings.Split(list, ","), "deployment")
+		return slices.ContainsFunc(strings.Split(list, ","), func(word string) bool {
+			return strings.EqualFold(strings.TrimSpace(word), "deployment")
+		})
 	})
 }
 

@@ -54,8 +54,8 @@ func TestTheDashboardShowsHowAFederationStands(t *testing.T) {
 		t.Errorf("of one cluster: %s", list)
 	}
 	want(t, c.do("GET", "/system/services?cluster_id=oscar-cluster-z", ""), 200, jsonType, "[]")
-	shown.Self = 0
-	if one := bodyOf(t, c.do("GET", "/system/services/grayifyr0?include=metrics,deployment", "")); !contains(one, `"deployment":{`+summary) {
+	shown.Self, f.services[0].Deployment = 0, nil
+	if one := bodyOf(t, c.do("GET", "/system/services/grayifyr0?include=metrics,%20Deployment", "")); !contains(one, `"deployment":{`+summary) {
 		t.Errorf("one: %s", one)
 	}
 	f.services[0].Deployment, f.services[1].Deployment = nil, nil

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,6 +33,12 @@ const (
 
 func logTarget(r *http.Request) runs.LogTarget {
 	return runs.LogTarget{Service: pathParam(r, "service"), ClusterID: r.URL.Query().Get("cluster_id")}
+}
+
+// oscarFlag reads a parameter as OSCAR does: it takes 1, t, True and such, and what it cannot read is false.
+func oscarFlag(r *http.Request, name string) bool {
+	yes, err := strconv.ParseBool(r.URL.Query().Get(name))
+	return err == nil && yes
 }
 
 // tellMissing is never a status: OSCAR's clients take 206 and 207 for failures.
@@ -74,7 +81,7 @@ func (s *Server) listLogs(w http.ResponseWriter, r *http.Request) error {
 
 // getLog answers GET /system/logs/{service}/{job}.
 func (s *Server) getLog(w http.ResponseWriter, r *http.Request) error {
-	answer, err := s.cp.JobLogs.JobLog(r.Context(), respond.StateOf(r).Caller, logTarget(r), pathParam(r, "job"), r.URL.Query().Get("timestamps") == "true")
+	answer, err := s.cp.JobLogs.JobLog(r.Context(), respond.StateOf(r).Caller, logTarget(r), pathParam(r, "job"), oscarFlag(r, "timestamps"))
 	if err != nil {
 		return err
 	}
@@ -83,7 +90,7 @@ func (s *Server) getLog(w http.ResponseWriter, r *http.Request) error {
 
 // deleteLogs answers DELETE /system/logs/{service}.
 func (s *Server) deleteLogs(w http.ResponseWriter, r *http.Request) error {
-	missing, err := s.cp.JobLogs.DeleteJobLogs(r.Context(), respond.StateOf(r).Caller, logTarget(r), r.URL.Query().Get("all") == "true")
+	missing, err := s.cp.JobLogs.DeleteJobLogs(r.Context(), respond.StateOf(r).Caller, logTarget(r), oscarFlag(r, "all"))
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -203,6 +204,15 @@ func TestLogs(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"JobLogs x", "JobLog j1 true", "DeleteJobLogs true", "DeleteJobLog j1"}, names); diff != "" {
 		t.Error(diff)
+	}
+	// OSCAR reads a flag by strconv.ParseBool: Python's word for it deleted what had ended alone.
+	for word, yes := range map[string]bool{"True": true, "1": true, "t": true, "": false, "False": false, "0": false, "yes": false} {
+		f.calls = nil
+		c.do("GET", "/system/logs/grayify/j1?timestamps="+word, "")
+		c.do("DELETE", "/system/logs/grayify?all="+word, "")
+		if len(f.calls) != 2 || f.calls[0].name != fmt.Sprint("JobLog j1 ", yes) || f.calls[1].name != fmt.Sprint("DeleteJobLogs ", yes) {
+			t.Errorf("%q: %v", word, f.calls)
+		}
 	}
 	// What clients of OSCAR expect of the Manager's own log.
 	want(t, c.do("GET", "/system/logs", ""), 501, text, "The control plane has no log of an OSCAR Manager; ask the OSCAR of the cluster itself. The log of a service is at /system/logs/SERVICE")
