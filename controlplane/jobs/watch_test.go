@@ -106,8 +106,8 @@ func TestAWatchHoldsAllJobsThatWait(t *testing.T) {
 			watch func(*Controller, context.Context, error) error
 		}{
 			{"of all", 200, all(Query{})},
-			{"of another service", 2, all(Query{Service: "other"})},
-			{"that resumes", 2, func(c *Controller, ctx context.Context, told error) error {
+			{"of another service", 100, all(Query{Service: "other"})},
+			{"that resumes", 100, func(c *Controller, ctx context.Context, told error) error {
 				f := c.Follow(admin, Query{})
 				defer f.Close()
 				var now int64
