@@ -21,6 +21,9 @@ import (
 	"github.com/oscarfed/oscarfed/store/storetest/virtual"
 )
 
+// together is how many jobs of waiting one revision has.
+const together = 100
+
 // waiting is a Controller that reads, of a store in which some jobs of owner wait.
 func waiting(t *testing.T, jobs int) *Controller {
 	t.Helper()
@@ -36,7 +39,7 @@ func waiting(t *testing.T, jobs int) *Controller {
 	}
 	federation := record.NewUID()
 	for left := jobs; left > 0; {
-		some := min(left, 100)
+		some := min(left, together)
 		left -= some
 		if _, err := st.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
 			for range some {
@@ -122,6 +125,47 @@ func TestAWatchHoldsAllJobsThatWait(t *testing.T) {
 			if t.Logf("%s: %d bytes", tt.what, each); each > tt.most {
 				t.Errorf("%s: it takes %d bytes for each job, and %d are allowed", tt.what, each, tt.most)
 			}
+		}
+	})
+}
+
+// TestAWatchTellsEveryJobOnce: also those behind the ones that were looked at first, and when it goes on after a break.
+func TestAWatchTellsEveryJobOnce(t *testing.T) {
+	const jobs = 2*walkAtOnce + 10
+	synctest.Test(t, func(t *testing.T) {
+		c, admin := waiting(t, jobs), identity.Caller{Subject: identity.Admin, Administrator: true}
+		broke := errors.New("the stream broke")
+		told, after := map[string]int{}, int64(0)
+		for _, most := range []int{jobs / 2, jobs} {
+			n, last := 0, int64(0)
+			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+			err := c.WatchAll(ctx, admin, Query{}, after, func(j *Job, seen int64) error {
+				if j.StreamRevision < last || seen < after {
+					t.Fatalf("after revision %d, it tells one of %d, seen %d", last, j.StreamRevision, seen)
+				}
+				told[j.ID]++
+				last, after = j.StreamRevision, seen
+				if n++; n == most || len(told) == jobs {
+					return broke
+				}
+				return nil
+			})
+			if stop(); !errors.Is(err, broke) {
+				t.Fatalf("%d of %d are told: %v", len(told), jobs, err)
+			}
+		}
+		twice := 0
+		for _, n := range told {
+			twice += n - 1
+		}
+		if again := jobs / 2 % together; len(told) != jobs || twice != again { // those of the revision at which it broke
+			t.Errorf("%d of %d are told, %d of them twice, not %d", len(told), jobs, twice, again)
+		}
+		f := c.Follow(admin, Query{})
+		defer f.Close()
+		shown := map[string]bool{}
+		if err := f.Step(t.Context(), 1, func(_ int64, j *Job) error { shown[j.ID] = true; return nil }); err != nil || len(shown) != jobs {
+			t.Errorf("one that resumes is told %d of %d: %v", len(shown), jobs, err)
 		}
 	})
 }
