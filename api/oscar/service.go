@@ -132,6 +132,11 @@ type Volume struct {
 	Extra           Extra  `json:"-"`
 }
 
+// DropState clears what OSCAR fills in of a service's state. Clients read it and send it back.
+func (s *Service) DropState() {
+	s.BucketList, s.VolumeStatus, s.Deployment = nil, VolumeStatus{}, nil
+}
+
 // VolumeStatus is filled by OSCAR.
 type VolumeStatus struct {
 	Enabled bool   `json:"enabled"`

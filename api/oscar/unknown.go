@@ -55,13 +55,28 @@ func unknownOf(path string, v reflect.Value, found *[]UnknownKey) {
 		for _, f := range fields {
 			known = append(known, f.name)
 		}
+		known = append(known, handedOn(v.Type())...)
 		for _, key := range keysInOrder(v.Field(extra)) {
+			if slices.ContainsFunc(known, func(name string) bool { return strings.EqualFold(name, key.String()) }) {
+				continue
+			}
 			*found = append(*found, UnknownKey{Path: joinPath(path, key.String()), Key: key.String(), Known: known})
 		}
 	}
 	for _, f := range fields {
 		unknownIn(joinPath(path, f.name), v.Field(f.index), found)
 	}
+}
+
+// handedOn lists the keys of an object that OSCAR v4.1.2 knows and that no field here holds: they are sent as they came.
+func handedOn(t reflect.Type) []string {
+	switch t {
+	case reflect.TypeFor[Kserve]():
+		return []string{"llm_inference", "api_version", "min_scale", "max_scale", "cpu", "memory", "args", "env", "enable_gpu", "set_auth"}
+	case reflect.TypeFor[KserveInference]():
+		return []string{"runtime"}
+	}
+	return nil
 }
 
 func keysInOrder(m reflect.Value) []reflect.Value {

@@ -12,6 +12,8 @@ func TestUnknownKeysAreFound(t *testing.T) {
 		`{"name":"a","federaton":{}}`: {"federaton"},
 		`{"name":"a","federation":{"topolgy":"mesh","members":[{"cluster_id":"b","prio":1}]}}`:   {"federation.topolgy", "federation.members[0].prio"},
 		`{"name":"a","input":[{"storage_provider":"minio","pth":"x"}],"labels":{"any":"thing"}}`: {"input[0].pth"},
+		`{"name":"a","kserve":{"type":"inference","storage_uri":"s","inference":{"model_format":"onnx","runtime":"r","rntime":"r"},"llm_inference":{"runtime_image":"i"},
+		  "api_version":"v2","min_scale":1,"max_scale":2,"cpu":"1","memory":"1Gi","args":["a"],"env":{"A":"b"},"enable_gpu":true,"set_auth":false,"minscale":1}}`: {"kserve.minscale", "kserve.inference.rntime"},
 		// What OSCAR itself knows, in the forms of v3 and v4.
 		`{"name":"a","replicas":[{"type":"oscar","cluster_id":"b","service_name":"a"}],"delegation":"static","rescheduler_threshold":30,
 		  "environment":{"Variables":{"A":"b"},"secrets":{"S":"t"}},"expose":{"api_port":80,"nodePort":30000},"total_memory":"1Gi","vo":"v",

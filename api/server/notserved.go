@@ -42,8 +42,9 @@ func notServed(method, path string) string {
 			return "Which images are allowed is said to each OSCAR" + ask
 		}
 	case "services":
-		_, action, _ := strings.Cut(rest, "/")
-		if method == http.MethodGet && action == "auth" {
+		_, of, _ := strings.Cut(rest, "/")
+		action, _, _ := strings.Cut(of, "/")
+		if method == http.MethodGet && of == "auth" || action == "exposed" {
 			return "An exposed service is reached, and its callers are let in, at the OSCAR of its cluster"
 		}
 	}

@@ -14,6 +14,8 @@ func TestClientsAreToldWhatAControlPlaneDoesNotDo(t *testing.T) {
 		"GET /system/logs":   "/system/logs/SERVICE",
 		"PUT /system/config": "images",
 		"GET /system/services/grayifyr0/auth?token=0123456789a": "exposed",
+		"GET /system/services/grayifyr0/exposed":                "at the OSCAR",
+		"POST /system/services/grayifyr0/exposed/v2/models/":    "at the OSCAR",
 	} {
 		method, path, _ := strings.Cut(route, " ")
 		resp := c.do(method, path, "")

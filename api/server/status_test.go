@@ -38,7 +38,7 @@ func TestStatusIsTheSumInOscarsForm(t *testing.T) {
 				`"memory":{"total_free_bytes":30064771072,"max_free_on_node_bytes":8589934592,"total_schedulable_bytes":30064771072,"max_schedulable_on_node_bytes":8589934592},"gpu":{"total_gpu":2}},`+
 				`"nodes":[{"name":"a/n1","cpu":{"capacity_cores":4000,"request_cores":500},"memory":{"capacity_bytes":8589934592},"gpu":0,"is_interlink":false,"status":"Ready","conditions":[{"type":"Ready","status":true}]},`+
 				`{"name":"b/n1","cpu":{"capacity_cores":2000},"memory":{"capacity_bytes":8589934592},"gpu":2,"is_interlink":false,"status":"Ready","conditions":[{"type":"Ready","status":true}]}]},`+
-				`"oscar":{"deployment_name":"oscarfed","ready":true,"deployment":{"available_replicas":0,"ready_replicas":0,"replicas":0,"creation_timestamp":"","strategy":"","labels":{}},`+
+				`"oscar":{"deployment_name":"oscarfed","ready":true,"deployment":{"available_replicas":0,"ready_replicas":0,"replicas":0,"creation_timestamp":null,"strategy":"","labels":{}},`+
 				`"jobs_count":7,"pods":{"total":0,"states":{}},"oidc":{"enabled":false,"issuers":[],"groups":[]}},"minio":{"buckets_count":0,"total_objects":0},`+
 				`"clusters":[{"cluster_id":"a","state":"active","alive":true,"fresh":true,"source":"oscar","changed_at":"2026-11-20T13:04:05.120Z","nodes_count":1,`+
 				`"cpu":{"allocatable":4000,"free":3500,"max_free_on_node":3500,"promised":500},"memory":{"allocatable_bytes":8589934592,"free_bytes":8589934592,"max_free_on_node_bytes":8589934592,"promised_bytes":1048576},"gpu":{"allocatable":0,"free":0}},`+

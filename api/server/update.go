@@ -155,6 +155,7 @@ func readService(body []byte) (*oscar.Service, []oscar.Violation) {
 		}
 		return nil, violations
 	}
+	service.DropState()
 	if service.ClusterID == oscar.DefaultClusterKey {
 		service.ClusterID = "" // as in an FDL: none is named
 	}

@@ -104,6 +104,10 @@ func TestUpdateRequest(t *testing.T) {
 			"the definition names none, as in an FDL", "?cluster_id=b", strings.Replace(service, "{", `{"cluster_id":"default-cluster",`, 1), nil,
 			federations.ChangeRequest{Wait: 10 * time.Second}, "b",
 		},
+		{
+			"what a client has read and sends back", "", strings.Replace(service, "{", `{"deployment":{"state":"stopped"},"bucket_list":["b"],"volume_status":{"enabled":true},`, 1), nil,
+			federations.ChangeRequest{Wait: 10 * time.Second}, "",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -116,6 +120,9 @@ func TestUpdateRequest(t *testing.T) {
 			req := got.args.(federations.ChangeRequest)
 			if got.name != "ChangeService" || req.RequestID != resp.Header.Get("X-Request-ID") || req.Service.Name != "grayifyr0" || req.Service.ClusterID != tt.cluster {
 				t.Errorf("got %+v", got)
+			}
+			if s := req.Service; s.Deployment != nil || s.BucketList != nil || s.VolumeStatus.Enabled {
+				t.Errorf("it sets %s, %q, %+v", s.Deployment, s.BucketList, s.VolumeStatus)
 			}
 			req.RequestID, req.Service = "", nil
 			if diff := cmp.Diff(tt.want, req); diff != "" {

@@ -85,12 +85,13 @@ type StatusManager struct {
 	OIDC           StatusOIDC       `json:"oidc"`
 }
 
-// StatusDeployment is empty: a control plane need not be one in Kubernetes.
+// StatusDeployment is empty: a control plane need not be one in Kubernetes. Created is null, as OSCAR writes no time:
+// its clients read a time there.
 type StatusDeployment struct {
 	Available int               `json:"available_replicas"`
 	Ready     int               `json:"ready_replicas"`
 	Replicas  int               `json:"replicas"`
-	Created   string            `json:"creation_timestamp"`
+	Created   *Time             `json:"creation_timestamp"`
 	Strategy  string            `json:"strategy"`
 	Labels    map[string]string `json:"labels"`
 }

@@ -126,6 +126,7 @@ func definitionIn(ctx context.Context, get parts.Get, kv store.KV) (*oscar.Servi
 // shown is a replica's view of the definition.
 func (c *Controller) shown(definition *oscar.Service, p view.MemberRef) *oscar.Service {
 	s := definition.Clone()
+	s.DropState() // which older versions stored
 	m := p.At()
 	s.Name, s.ClusterID, s.Owner, s.Token = m.ServiceName, m.ClusterID, p.Rec.Owner, c.tokens.ControlPlaneToken(m.UID, p.Rec.TokenRotation)
 	g := view.GraphOf(p.Rec)

@@ -138,7 +138,8 @@ func (c *Controller) takeOver(ctx context.Context, req ResolveRequest, a answere
 // asUsers removes from a service what the syncer and OSCAR have added.
 func asUsers(s *oscar.Service) {
 	s.Token, s.Namespace = "", ""
-	s.BucketList, s.VolumeStatus, s.Deployment, s.Clusters = nil, oscar.VolumeStatus{}, nil, nil
+	s.DropState()
+	s.Clusters = nil
 	maps.DeleteFunc(s.Annotations, func(key, _ string) bool { return topology.Reserved(key) })
 }
 

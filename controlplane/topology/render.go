@@ -47,7 +47,7 @@ type Template struct {
 func NewTemplate(s *oscar.Service, g *Graph, o Origin) *Template {
 	out := s.Clone()
 	out.Token, out.Owner, out.Namespace = "", "", ""
-	out.BucketList, out.VolumeStatus, out.Deployment = nil, oscar.VolumeStatus{}, nil
+	out.DropState()
 	dropHiddenProvider(out)
 	retainVolume(out)
 	out.Federation = renderFederation(s, g)

@@ -31,7 +31,7 @@ func (p MemberRef) At() record.Member {
 }
 
 // Find resolves a service name for a caller: his own coordinator of that name, then any replica
-// that he may see, last the kept result of a failed creation: of that service, or else one that named it as
+// that he may see, of one federation its coordinator, last the kept result of a failed creation: of that service, or else one that named it as
 // a member. Several matches are a conflict that lists their clusters. A caller with a service's own token finds only that service.
 func (s *State) Find(caller identity.Caller, service, clusterID string) (p MemberRef, err error) {
 	s.Read(func(v *View) { p, err = v.Find(caller, service, clusterID) })
@@ -79,6 +79,9 @@ func (v *View) Find(caller identity.Caller, service, clusterID string) (MemberRe
 		case 1:
 			return found[0], nil
 		default:
+			if p, ok := coordinatorOf(found); ok {
+				return p, nil
+			}
 			return MemberRef{}, Ambiguous(service, found)
 		}
 	}
@@ -95,6 +98,19 @@ func (v *View) Find(caller identity.Caller, service, clusterID string) (MemberRe
 			service, clusterID, strings.Join(slices.Compact(elsewhere), ", ")))
 	}
 	return MemberRef{}, NoService(service, "")
+}
+
+// coordinatorOf is the coordinator among replicas, when all are of one federation.
+func coordinatorOf(found []MemberRef) (p MemberRef, ok bool) {
+	for _, f := range found {
+		if f.UID != found[0].UID {
+			return MemberRef{}, false
+		}
+		if f.At().Coordinator {
+			p, ok = f, true
+		}
+	}
+	return p, ok
 }
 
 // NoService is the error for a service that is not there. phase is that of the federation that was found under its

@@ -20,8 +20,8 @@ func Write(w io.Writer, services []*oscar.Service) error {
 	for _, s := range services {
 		s = s.Clone()
 		cluster := s.ClusterID
-		s.ClusterID, s.Token, s.Owner, s.Namespace, s.BucketList, s.Deployment = "", "", "", "", nil, nil
-		s.VolumeStatus = oscar.VolumeStatus{}
+		s.ClusterID, s.Token, s.Owner, s.Namespace = "", "", "", ""
+		s.DropState()
 		definition, err := definitionOf(s)
 		if err != nil {
 			return err

@@ -1,0 +1,53 @@
+package view
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// TestANameThatAllReplicasHaveIsTheCoordinators: OSCAR's own examples name all alike, and its clients cannot name a cluster.
+func TestANameThatAllReplicasHaveIsTheCoordinators(t *testing.T) {
+	federation := func(uid string, names ...string) *record.Federation {
+		f := &record.Federation{V: record.Version, UID: uid, Owner: "alice", Visibility: oscar.VisibilityPublic, Phase: record.PhaseReady}
+		for i, name := range names {
+			f.Members = append(f.Members, record.Member{
+				UID: uid + name + string(rune('a'+i)), ClusterID: string(rune('a' + i)), ServiceName: name, Coordinator: i == 1,
+			})
+		}
+		return f
+	}
+	stored := func(of ...*record.Federation) *View {
+		var kvs []store.KV
+		for i, f := range of {
+			value, err := json.Marshal(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kvs = append(kvs, store.KV{Key: record.FederationKey(f.UID), Value: value, ModRevision: int64(i + 1)})
+		}
+		return Of(kvs...)
+	}
+	alike, others := federation("u1", "fish", "fish", "fish"), federation("u2", "fish", "other", "fish")
+	for name, tc := range map[string]struct {
+		view    *View
+		cluster string
+		want    string
+	}{
+		"one federation":                   {stored(alike), "", "b"},
+		"and a cluster is named":           {stored(alike), "c", "c"},
+		"the coordinator has another name": {stored(others), "", ""},
+		"two federations":                  {stored(alike, others), "", ""},
+	} {
+		for _, caller := range []identity.Caller{{Subject: "bob"}, {Subject: "root", Administrator: true}} {
+			p, err := tc.view.Find(caller, "fish", tc.cluster)
+			if (err != nil) != (tc.want == "") || err == nil && p.At().ClusterID != tc.want {
+				t.Errorf("%s, %s: %+v, %v", name, caller.Subject, p, err)
+			}
+		}
+	}
+}
