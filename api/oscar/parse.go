@@ -152,12 +152,17 @@ func (s *Service) TakeRefreshToken() string {
 	return token
 }
 
-// GiveRefreshToken puts it where TakeRefreshToken finds it first.
+// GiveRefreshToken puts it where TakeRefreshToken finds it first, and makes no environment.secrets for
+// it: an absent one has a meaning (KeepAbsent).
 func (s *Service) GiveRefreshToken(token string) {
-	if s.Environment.Secrets == nil {
-		s.Environment.Secrets = map[string]string{}
+	secrets := &s.Environment.Secrets
+	if *secrets == nil {
+		secrets = &s.Secrets
 	}
-	s.Environment.Secrets[RefreshTokenKey] = token
+	if *secrets == nil {
+		*secrets = map[string]string{}
+	}
+	(*secrets)[RefreshTokenKey] = token
 }
 
 func take(secrets map[string]string) string {

@@ -235,6 +235,19 @@ func TestTakeRefreshToken(t *testing.T) {
 	}
 }
 
+func TestAGivenRefreshTokenIsTakenAndLeavesTheSecretsAsTheyWere(t *testing.T) {
+	for _, in := range []string{
+		`{}`, `{"environment":{"secrets":{}}}`, `{"environment":{"secrets":{"k":"v"}}}`, `{"secrets":{"k":"v"}}`, `{"secrets":{"refresh_token":"other"}}`,
+	} {
+		s := parse(t, in)
+		s.GiveRefreshToken("given")
+		given := s.Environment.Secrets == nil
+		if got := s.TakeRefreshToken(); got != "given" || given != (parse(t, in).Environment.Secrets == nil) {
+			t.Errorf("%s: %q is taken of %s", in, got, text(t, s))
+		}
+	}
+}
+
 func TestCloneSharesNothing(t *testing.T) {
 	s := parse(t, `{"name":"svc","labels":{"a":"b"},"input":[{"path":"x","suffix":["s"]}],"federation":{"members":[{"cluster_id":"b","headers":{"H":"v"},"weight":3}]},"new":{"x":1}}`)
 	before := text(t, s)

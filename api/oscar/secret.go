@@ -2,6 +2,7 @@ package oscar
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -140,6 +141,14 @@ func secretKey(name string) bool {
 		}
 	}
 	return false
+}
+
+// KeepAbsent fills in what a changed definition leaves out as a whole, and which stays as it is then:
+// environment.secrets, as at OSCAR. An empty object says that there are none.
+func (s *Service) KeepAbsent(old *Service) {
+	if s.Environment.Secrets == nil {
+		s.Environment.Secrets = maps.Clone(old.Environment.Secrets)
+	}
 }
 
 // KeepSecrets completes the patch of a changed service with the secrets that its

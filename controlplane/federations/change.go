@@ -39,7 +39,19 @@ func (c *Controller) replace(ctx context.Context, caller identity.Caller, req Ch
 			return nil, err
 		}
 	}
-	return c.Change(ctx, ch, ReplaceBy(req.Service))
+	if back != 0 {
+		return c.Change(ctx, ch, ReplaceBy(req.Service)) // what it had not is gone
+	}
+	return c.Change(ctx, ch, UpdateBy(req.Service))
+}
+
+// UpdateBy is ReplaceBy with a definition as a client sends it, which may leave out what stays as it is.
+func UpdateBy(service *oscar.Service) Edit {
+	return func(old *oscar.Service) (*oscar.Service, error) {
+		s := service.Clone()
+		s.KeepAbsent(old)
+		return ReplaceBy(s)(old)
+	}
 }
 
 // ReplaceBy is the edit that replaces the definition: empty secrets stay unchanged, and so do

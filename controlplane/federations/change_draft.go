@@ -180,7 +180,7 @@ func lostSecrets(s *oscar.Service) error {
 		return nil
 	}
 	return valuesMissing("secrets were lost when the store was restored", lost,
-		"its value was lost when the store was restored, and this change would empty it on the clusters: give it again, or leave the secret out")
+		"its value was lost when the store was restored, and this change would empty it on the clusters: give it again, or send environment.secrets without it")
 }
 
 func valuesMissing(what string, keys []string, why string) error {

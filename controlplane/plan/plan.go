@@ -103,7 +103,7 @@ func (c *Planner) planCreate(ctx context.Context, caller identity.Caller, req Re
 func (c *Planner) planChange(ctx context.Context, caller identity.Caller, p view.MemberRef, req Request) (*v1.Plan, error) {
 	s := req.Service.Clone()
 	ch := federations.Change{Caller: caller, Claim: request.Claim{RequestID: record.NewUID()}, Token: tokens.GivenBy(caller, s.TakeRefreshToken())}
-	d, err := c.federations.DraftChange(ctx, ch, p, federations.ReplaceBy(s))
+	d, err := c.federations.DraftChange(ctx, ch, p, federations.UpdateBy(s))
 	if err != nil {
 		return nil, err
 	}

@@ -97,11 +97,13 @@ func TestALostFederationOfTwoGenerationsIsTakenBackWithItsSecrets(t *testing.T) 
 					}
 				}
 				s.untouched()
-				read := definition(t, "created", "2Gi")
-				read.Environment.Secrets["KEY"] = ""
-				_, err := s.Client.ChangeService(t.Context(), read, client.ChangeOptions{Wait: await.Limit})
-				if e, ok := errors.AsType[*client.Error](err); !ok || e.Code() != "invalid" {
-					t.Errorf("a change without the secrets: %v", err)
+				for _, secrets := range []map[string]string{{"KEY": ""}, nil} {
+					read := definition(t, "created", "2Gi")
+					read.Environment.Secrets = secrets
+					_, err := s.Client.ChangeService(t.Context(), read, client.ChangeOptions{Wait: await.Limit})
+					if e, ok := errors.AsType[*client.Error](err); !ok || e.Code() != "invalid" {
+						t.Errorf("a change without the secrets, %v: %v", secrets, err)
+					}
 				}
 				s.kept()
 				s.givenAgain()

@@ -14,7 +14,7 @@ import (
 )
 
 // Write writes services as an FDL that can be edited and applied: without what the clusters and
-// the control plane fill in.
+// the control plane fill in. That a service has no secrets is said: what is left out stays as it is.
 func Write(w io.Writer, services []*oscar.Service) error {
 	list := []map[string]*yaml.Node{}
 	for _, s := range services {
@@ -22,6 +22,9 @@ func Write(w io.Writer, services []*oscar.Service) error {
 		cluster := s.ClusterID
 		s.ClusterID, s.Token, s.Owner, s.Namespace = "", "", "", ""
 		s.DropState()
+		if s.Environment.Secrets == nil {
+			s.Environment.Secrets = map[string]string{}
+		}
 		definition, err := definitionOf(s)
 		if err != nil {
 			return err

@@ -39,6 +39,14 @@ func TestAScriptThatNamesAFileReadsBackAsText(t *testing.T) {
 	}
 }
 
+// It is applied to what has got some since, and has to say that there were none.
+func TestTheAbsenceOfSecretsIsWritten(t *testing.T) {
+	s, text, err := readBack(&oscar.Service{Name: "s", Script: "x"})
+	if err != nil || s.Environment.Secrets == nil {
+		t.Errorf("%v; the FDL:\n%s", err, text)
+	}
+}
+
 func TestWhatIsWrittenReadsBack(t *testing.T) {
 	printable := rapid.StringMatching(`([ \t]{0,2}(/|\./|~/)?[a-z0-9é#:'"%&*!|>@-]{0,5}[ \t\r]?\n?){0,3}`)
 	text := rapid.OneOf(rapid.String(), printable)

@@ -190,6 +190,7 @@ func (c *diffCmd) fromFile(a *command.App, old *oscar.Service) (side, error) {
 	if i < 0 {
 		return side{}, exit.Errorf(exit.NotFound, "%s has no service %s", c.File, old.Name)
 	}
+	services[i].KeepAbsent(old)
 	public, _ := oscar.SplitSecrets(services[i].Service)
 	if public.ClusterID == "" {
 		public.ClusterID = old.ClusterID
