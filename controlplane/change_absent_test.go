@@ -2,10 +2,13 @@ package controlplane_test
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/test/await"
 )
@@ -14,6 +17,16 @@ import (
 func (w *world) replaceBy(body string) error {
 	_, err := w.Federations.ChangeService(w.t.Context(), admin, federations.ChangeRequest{Service: send(w.t, body).Service, Wait: time.Minute})
 	return err
+}
+
+// memberClusters are where the federation is.
+func (w *world) memberClusters() string {
+	w.t.Helper()
+	var out []string
+	for _, m := range w.onlyFederation().Members {
+		out = append(out, m.ClusterID)
+	}
+	return strings.Join(out, " ")
 }
 
 // TestAPutWithoutSecretsKeepsThem: OSCAR leaves the Secret alone when it is sent none, and its dashboard's editor sends none.
@@ -66,6 +79,75 @@ func TestAPutWithoutSecretsKeepsThem(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAPutWithoutAFederationKeepsIt: clients of OSCAR v3 send no federation, and are told that members can be added
+// besides.
+func TestAPutWithoutAFederationKeepsIt(t *testing.T) {
+	const alone = `{"name":"grayifyr0","image":"ghcr.io/grycap/imagemagick","memory":"2Gi","script":"#!/bin/sh\n"`
+	const added = `,"federation":{"topology":"mesh","delegation":"random","group_id":"grayify","members":[{"cluster_id":"b","service_name":"grayifyr1","priority":3}],"weights":{"b":2}}}`
+	for _, tt := range []struct {
+		name, made, then string
+		members, want    string
+	}{
+		{"none", alone + added, alone + `}`, "a b", `"topology":"mesh","delegation":"random"`},
+		{"what oscar-cli sends", alone + added, alone + `,"replicas":null,"delegation":"static","rescheduler_threshold":0}`, "a b", `"topology":"mesh","delegation":"random"`},
+		{"a policy of v3", alone + added, alone + `,"rescheduler_threshold":30}`, "a b", `"delegation":"random","rescheduler_threshold":30`},
+		{"an empty one", alone + added, alone + `,"federation":{}}`, "a", `"topology":"none"`},
+		{"no members", alone + added, alone + `,"federation":{"topology":"mesh","members":[]}}`, "a", `"topology":"mesh"`},
+		{"no replicas", alone + added, alone + `,"replicas":[]}`, "a", `"topology":"none"`},
+		{"members that are added since", alone + `}`, alone + `}`, "a b", `"topology":"star"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				w := newWorld(t)
+				if _, err := w.Federations.CreateService(t.Context(), admin, send(t, strings.Replace(tt.made, "2Gi", "1Gi", 1))); err != nil {
+					t.Fatal(err)
+				}
+				if tt.made == tt.then {
+					if _, err := w.changeReplicas(federations.ReplicasRequest{Add: []oscar.Member{member("b", "grayifyr1")}}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				removed := strings.Count(tt.members, "b") == 0
+				p := w.mustPlan(tt.then)
+				if planned := slices.ContainsFunc(p.Replicas, func(r v1.PlanReplica) bool { return r.Action == v1.PlanRemove }); planned != removed {
+					t.Errorf("the plan: %+v", p.Replicas)
+				}
+				if err := w.apply(p, tt.then); err != nil {
+					t.Fatal(err)
+				}
+				members := w.memberClusters()
+				s, _, err := w.Federations.Service(t.Context(), admin, "grayifyr0", "")
+				if err != nil || members != tt.members || s.Memory != "2Gi" {
+					t.Fatalf("members %v, %+v, %v", members, s, err)
+				}
+				text, err := s.MarshalJSON()
+				if err != nil || !strings.Contains(string(text), tt.want) || !removed && strings.Contains(tt.made, "weights") && !strings.Contains(string(text), `"weights":{"b":2}`) {
+					t.Errorf("%s %v", text, err)
+				}
+			})
+		})
+	}
+}
+
+// TestARollbackToADefinitionWithoutAFederationRemovesTheMembers: an older definition is whole.
+func TestARollbackToADefinitionWithoutAFederationRemovesTheMembers(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		if _, err := w.Federations.CreateService(t.Context(), admin, send(t, `{"name":"grayifyr0","image":"i","script":"s"}`)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.changeReplicas(federations.ReplicasRequest{Add: []oscar.Member{member("b", "grayifyr1")}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Federations.Rollback(t.Context(), admin, "grayifyr0", "", 1, federations.ChangeRequest{Wait: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.memberClusters(); got != "a" {
+			t.Errorf("members %s", got)
+		}
+	})
 }
 
 // TestARollbackToADefinitionWithoutSecretsRemovesThem: an older definition is whole.

@@ -48,7 +48,7 @@ type replicasRequest struct {
 // answers with the federation as its coordinator sees it.
 func (c *Client) ChangeService(ctx context.Context, s *oscar.Service, opts ChangeOptions) (*v1.Replicas, error) {
 	in := call{method: http.MethodPut, path: "/system/services", header: http.Header{"Prefer": {"return=representation"}}}
-	return c.change(ctx, in, s, opts)
+	return c.change(ctx, in, s.Submitted(), opts)
 }
 
 // AddReplicas adds members to a service's federation; those that are there

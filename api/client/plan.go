@@ -25,7 +25,7 @@ type PlanOptions struct {
 
 // Plan says what a definition would do if it was submitted now. It changes nothing.
 func (c *Client) Plan(ctx context.Context, s *oscar.Service, opts PlanOptions) (*v1.Plan, error) {
-	body, err := json.Marshal(s)
+	body, err := json.Marshal(s.Submitted())
 	if err != nil {
 		return nil, fmt.Errorf("service %q: %w", s.Name, err)
 	}

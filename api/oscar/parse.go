@@ -3,11 +3,13 @@ package oscar
 import (
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 )
 
-// v3Origin tells which parts of the federation came in the form of OSCAR v3.
-type v3Origin struct{ members, delegation, threshold bool }
+// v3Origin tells which parts of the federation came in the form of OSCAR v3. alone says that there is nothing else of it:
+// neither the federation nor replicas.
+type v3Origin struct{ members, delegation, threshold, alone bool }
 
 // v3Federation is the federation of OSCAR v3: at the top level of the service.
 type v3Federation struct {
@@ -80,11 +82,13 @@ func (s *Service) liftV3(path string, v *value, d *decoder) {
 			d.into(joinPath(path, info.name), item, reflect.ValueOf(&old).Elem().Field(info.index))
 		}
 	}
-	if len(old.Replicas) == 0 && old.Delegation == "" && old.ReschedulerThreshold == 0 {
+	if old.Replicas == nil && old.Delegation == "" && old.ReschedulerThreshold == 0 {
 		return
 	}
 	if s.Federation == nil {
-		if len(old.Replicas) == 0 && (old.Delegation == "" || lower(old.Delegation) == DelegationStatic) && old.ReschedulerThreshold == 0 {
+		s.from.alone = old.Replicas == nil
+		if s.from.alone && (old.Delegation == "" || lower(old.Delegation) == DelegationStatic) && old.ReschedulerThreshold == 0 {
+			s.from.alone = false
 			return // oscar-cli always sends these two
 		}
 		s.Federation = &Federation{}
@@ -107,6 +111,26 @@ func (s *Service) liftV3(path string, v *value, d *decoder) {
 			f.Topology = TopologyStar
 		}
 	}
+}
+
+// Submitted is the service as a request has it: delegation and rescheduler_threshold that stood alone, in the form of
+// OSCAR v3, do so again, since a change tells them from a federation (KeepAbsent).
+func (s *Service) Submitted() *Service {
+	if !s.from.alone {
+		return s
+	}
+	out := s.Clone()
+	out.Federation, out.from = nil, v3Origin{}
+	if out.Extra == nil {
+		out.Extra = Extra{}
+	}
+	if s.from.delegation {
+		out.Extra["delegation"] = appendString(nil, s.Federation.Delegation)
+	}
+	if s.from.threshold {
+		out.Extra["rescheduler_threshold"] = strconv.AppendInt(nil, int64(s.Federation.ReschedulerThreshold), 10)
+	}
+	return out
 }
 
 // membersPath is where the members stood in what was submitted.

@@ -111,6 +111,8 @@ func TestV3Federation(t *testing.T) {
 			`{"name":"svc","federation":{"topology":"mesh","members":[{"cluster_id":"b","service_name":"svc"}]}}`, nil},
 		{"what oscar-cli always sends makes no federation",
 			`{"name":"svc","replicas":null,"delegation":"static","rescheduler_threshold":0}`, `{"name":"svc"}`, nil},
+		{"empty replicas are a federation without members",
+			`{"name":"svc","replicas":[],"delegation":"static","rescheduler_threshold":0}`, `{"name":"svc","federation":{"delegation":"static"}}`, nil},
 		{"a policy alone is kept",
 			`{"name":"svc","delegation":"topsis"}`, `{"name":"svc","federation":{"delegation":"topsis"}}`, nil},
 		{"the federation's own words win",

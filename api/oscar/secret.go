@@ -144,8 +144,19 @@ func secretKey(name string) bool {
 }
 
 // KeepAbsent fills in what a changed definition leaves out as a whole, and which stays as it is then:
-// environment.secrets, as at OSCAR. An empty object says that there are none.
+// environment.secrets, as at OSCAR, and the federation, which clients of OSCAR v3 do not know. An empty
+// object, or empty replicas, say that there are none.
 func (s *Service) KeepAbsent(old *Service) {
+	if old.Federation != nil && (s.Federation == nil || s.from.alone) {
+		f := clone(*old.Federation)
+		if s.from.delegation {
+			f.Delegation = s.Federation.Delegation
+		}
+		if s.from.threshold {
+			f.ReschedulerThreshold = s.Federation.ReschedulerThreshold
+		}
+		s.Federation, s.from = &f, v3Origin{}
+	}
 	if s.Environment.Secrets == nil {
 		s.Environment.Secrets = maps.Clone(old.Environment.Secrets)
 	}

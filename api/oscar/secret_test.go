@@ -111,6 +111,38 @@ func TestSplitSecretsLosesAndShowsNothing(t *testing.T) {
 	})
 }
 
+func TestKeepAbsent(t *testing.T) {
+	const federation = `"federation":{"group_id":"g","topology":"mesh","delegation":"random","members":[{"cluster_id":"b","service_name":"s","headers":{"H":"v"}}],"weights":{"b":2}}`
+	const secrets = `"environment":{"secrets":{"k":"v"}}`
+	old := parse(t, `{"name":"s",`+federation+`,`+secrets+`}`)
+	for _, tc := range []struct{ name, change, want string }{
+		{"both absent", `{"name":"s"}`, `{"name":"s",` + federation + `,` + secrets + `}`},
+		{"null", `{"name":"s","federation":null,"replicas":null,"environment":null}`, `{"name":"s",` + federation + `,` + secrets + `}`},
+		{"what oscar-cli sends", `{"name":"s","replicas":null,"delegation":"static","rescheduler_threshold":0,"environment":{"variables":{},"secrets":null}}`,
+			`{"name":"s",` + federation + `,"environment":{"variables":{},"secrets":{"k":"v"}}}`},
+		{"a policy of v3 alone", `{"name":"s","delegation":"topsis","rescheduler_threshold":7,` + secrets + `}`,
+			`{"name":"s",` + strings.Replace(federation, `"random"`, `"topsis","rescheduler_threshold":7`, 1) + `,` + secrets + `}`},
+		{"empty objects", `{"name":"s","federation":{},"environment":{"secrets":{}}}`, `{"name":"s","federation":{},"environment":{"secrets":{}}}`},
+		{"no members", `{"name":"s","federation":{"members":[]},"environment":{"secrets":{"other":"x"}}}`,
+			`{"name":"s","federation":{"members":[]},"environment":{"secrets":{"other":"x"}}}`},
+		{"no replicas", `{"name":"s","replicas":[],` + secrets + `}`, `{"name":"s","federation":{},` + secrets + `}`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for _, s := range []*Service{parse(t, tc.change), parse(t, text(t, parse(t, tc.change).Submitted()))} {
+				s.KeepAbsent(old)
+				if diff := cmp.Diff(text(t, parse(t, tc.want)), text(t, s)); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+	s := parse(t, `{"name":"s","delegation":"topsis"}`)
+	s.KeepAbsent(parse(t, `{"name":"s"}`))
+	if got, want := text(t, s), `{"name":"s","federation":{"delegation":"topsis"}}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 func TestKeepSecrets(t *testing.T) {
 	old := parse(t, withSecrets)
 	_, oldPatch := SplitSecrets(old)

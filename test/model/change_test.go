@@ -14,7 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// put replaces a definition: with other words, the same ones, or an empty secret.
+// put replaces a definition: with other words, the same ones, an empty secret, or without what stays as it is.
 func (m *machine) put(rt *rapid.T) {
 	g := m.standing(rt)
 	next := g.words
@@ -27,9 +27,22 @@ func (m *machine) put(rt *rapid.T) {
 	if rapid.IntRange(0, 2).Draw(rt, "other members, too") == 0 {
 		next.members = m.drawWords(rt, g, g.coordinator).members
 	}
+	what := "put"
+	noSecrets := secret == "" && rapid.Bool().Draw(rt, "without secrets")
+	noFederation := rapid.IntRange(0, 2).Draw(rt, "without the federation") == 0
+	if noFederation {
+		next.topology, next.members, what = g.words.topology, slices.Clone(g.words.members), "put without its federation"
+	}
 	body := g.submit(next, secret)
-	m.alter(rt, g, next, fmt.Sprintf("put %s, %s", g.name, next), func(ctx context.Context, api *client.Client, opts client.ChangeOptions) error {
-		_, err := api.ChangeService(ctx, parse(rt, body), opts)
+	m.alter(rt, g, next, fmt.Sprintf("%s %s, %s", what, g.name, next), func(ctx context.Context, api *client.Client, opts client.ChangeOptions) error {
+		s := parse(rt, body)
+		if noSecrets {
+			s.Environment.Secrets = nil
+		}
+		if noFederation {
+			s.Federation = nil
+		}
+		_, err := api.ChangeService(ctx, s, opts)
 		return err
 	})
 }

@@ -14,7 +14,8 @@ import (
 )
 
 // Write writes services as an FDL that can be edited and applied: without what the clusters and
-// the control plane fill in. That a service has no secrets is said: what is left out stays as it is.
+// the control plane fill in. That a service has no secrets or no members is said: what is left
+// out stays as it is.
 func Write(w io.Writer, services []*oscar.Service) error {
 	list := []map[string]*yaml.Node{}
 	for _, s := range services {
@@ -24,6 +25,9 @@ func Write(w io.Writer, services []*oscar.Service) error {
 		s.DropState()
 		if s.Environment.Secrets == nil {
 			s.Environment.Secrets = map[string]string{}
+		}
+		if s.Federation == nil {
+			s.Federation = &oscar.Federation{Members: []oscar.Member{}}
 		}
 		definition, err := definitionOf(s)
 		if err != nil {

@@ -40,9 +40,9 @@ func TestAScriptThatNamesAFileReadsBackAsText(t *testing.T) {
 }
 
 // It is applied to what has got some since, and has to say that there were none.
-func TestTheAbsenceOfSecretsIsWritten(t *testing.T) {
+func TestTheAbsenceOfSecretsAndMembersIsWritten(t *testing.T) {
 	s, text, err := readBack(&oscar.Service{Name: "s", Script: "x"})
-	if err != nil || s.Environment.Secrets == nil {
+	if err != nil || s.Environment.Secrets == nil || s.Federation == nil {
 		t.Errorf("%v; the FDL:\n%s", err, text)
 	}
 }

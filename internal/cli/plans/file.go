@@ -51,7 +51,7 @@ func (s *Service) Of() *oscar.Service { return s.service }
 
 // Add adds a service and its plan.
 func (f *File) Add(s *oscar.Service, deployment string, plan *v1.Plan) error {
-	definition, err := json.Marshal(s)
+	definition, err := json.Marshal(s.Submitted())
 	if err != nil {
 		return fmt.Errorf("service %q: %w", s.Name, err)
 	}
