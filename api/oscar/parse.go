@@ -86,12 +86,11 @@ func (s *Service) liftV3(path string, v *value, d *decoder) {
 		return
 	}
 	if s.Federation == nil {
-		s.from.alone = old.Replicas == nil
-		if s.from.alone && (old.Delegation == "" || lower(old.Delegation) == DelegationStatic) && old.ReschedulerThreshold == 0 {
-			s.from.alone = false
+		alone := old.Replicas == nil
+		if alone && (old.Delegation == "" || lower(old.Delegation) == DelegationStatic) && old.ReschedulerThreshold == 0 {
 			return // oscar-cli always sends these two
 		}
-		s.Federation = &Federation{}
+		s.Federation, s.from.alone = &Federation{}, alone
 	}
 	f := s.Federation
 	if f.Delegation == "" && old.Delegation != "" {

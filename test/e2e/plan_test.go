@@ -158,6 +158,20 @@ func TestPlansAreAppliedAsTheyWereShown(t *testing.T) {
 		t.Errorf("%s %v", v.JSON, v.Secrets)
 	}
 
+	// A file that says nothing of secrets and members asks for the same.
+	data, err := os.ReadFile(s.path("fdl.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := regexp.MustCompile(`(?s)        environment:.*(        input:)`).ReplaceAllString(string(data), "        delegation: random\n$1")
+	s.put("absent.yaml", text)
+	_, errs = s.nothing(0, "diff", "grayifyr0", "-f", s.path("absent.yaml"))
+	wants(t, errs, `are the same; secrets are not compared$`)
+	out, _ = s.nothing(0, "plan", "-f", s.path("absent.yaml"))
+	wants(t, out, `^grayifyr0: nothing to do, generation 2 is the same$`)
+	_, errs = s.run(0, "apply", "-f", s.path("absent.yaml"))
+	wants(t, errs, `^grayifyr0: unchanged, generation 2`)
+
 	// OSCAR makes a notification with a bucket, and none later.
 	for path, warned := range map[string]bool{"grayifyr0/in/sub": false, "other-bucket/in": false, "in": false, "grayifyr0/in2": true} {
 		s.put("input.yaml", strings.Replace(fdl, "grayifyr0/in", path, 1))

@@ -80,7 +80,11 @@ func (u *users) free(ctx context.Context, f Free) {
 	case freePlan:
 		_, err = api.Plan(ctx, u.definition(name, home, f), client.PlanOptions{})
 	case freeChange:
-		_, err = api.ChangeService(ctx, u.definition(name, home, f), opts)
+		s := u.definition(name, home, f)
+		if f.Topology == string(oscar.TopologyNone) && f.Members&(1<<(f.Service%len(u.clusters))) != 0 { // says nothing of members
+			s.Federation, s.Environment.Secrets = nil, nil // they stay as they are
+		}
+		_, err = api.ChangeService(ctx, s, opts)
 	case freeAdd:
 		_, err = api.AddReplicas(ctx, name, u.members(name, home, f.Members), opts)
 	case freeRemove:
