@@ -159,6 +159,41 @@ func TestARefusedJobGoesElsewhereAndIsParked(t *testing.T) {
 	})
 }
 
+// TestAJobIsNotParkedWhileAnotherMemberIsOnlyFull: one that refuses everything and has room would else drain the queue. A
+// member that can never take it is not waited for.
+func TestAJobIsNotParkedWhileAnotherMemberIsOnlyFull(t *testing.T) {
+	for name, others := range map[string]int64{"full": 4000, "too small": 0} {
+		t.Run(name, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				w := newJobWorld(t)
+				a, b := w.clusters["a"], w.clusters["b"]
+				w.full("c")
+				b.hasBeside(others, 1)
+				a.acts(func(job string, n int) []record.JobState {
+					return []record.JobState{record.JobClaimed, record.JobSubmitting, record.JobRefused}
+				})
+				j := w.submit()
+				if others == 0 {
+					if now := w.is(j.ID, record.JobParked); now.Tries != 5 {
+						t.Errorf("%+v", now)
+					}
+					return
+				}
+				waits := w.becomes(j.ID, func(j *jobs.Job) bool {
+					return j.State.Ended() || j.State == record.JobQueued && j.Tries == 4 && j.Reason == record.JobNoCandidate
+				})
+				if waits.State != record.JobQueued {
+					t.Fatalf("%+v", waits)
+				}
+				b.has(4000)
+				if p, now := w.at(j.ID); p != b || now.Attempt != 5 {
+					t.Errorf("%+v", now)
+				}
+			})
+		})
+	}
+}
+
 // TestALostClusterGivesBackWhatItHasNotBegun and nothing else.
 func TestALostClusterGivesBackWhatItHasNotBegun(t *testing.T) {
 	for _, state := range []record.JobState{"", record.JobClaimed, record.JobSubmitting, record.JobRunning, record.JobUncertain} {

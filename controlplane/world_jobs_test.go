@@ -34,8 +34,14 @@ func newJobWorld(t *testing.T, mutate ...func(*controlplane.Config)) *world {
 // secretEvent is in events, and must be readable nowhere in the store.
 const secretEvent = "the-secret-that-no-watcher-may-read"
 
-// has writes what the nodes of a cluster have free, in millicores and with memory to spare.
+// has writes what the nodes of a cluster have free, in millicores and with memory to spare: nothing else is there.
 func (p *fakeSyncer) has(free ...int64) {
+	p.t.Helper()
+	p.hasBeside(0, free...)
+}
+
+// hasBeside is has, of nodes on which others have so much.
+func (p *fakeSyncer) hasBeside(others int64, free ...int64) {
 	p.t.Helper()
 	session, err := p.store.Get(p.t.Context(), record.SessionKey(p.cluster))
 	if err != nil {
@@ -44,7 +50,7 @@ func (p *fakeSyncer) has(free ...int64) {
 	c := record.Capacity{V: record.Version, Source: record.CapacityFromOscar, Nodes: []record.CapacityNode{}, Session: session.ModRevision}
 	for i, n := range free {
 		c.Nodes = append(c.Nodes, record.CapacityNode{Name: fmt.Sprint("n", i), Status: record.NodeReady,
-			CPU: record.NodeAmount{Allocatable: n, Free: n}, Memory: record.NodeMemory{Allocatable: 64 << 30, Free: 64 << 30}})
+			CPU: record.NodeAmount{Allocatable: n + others, Free: n}, Memory: record.NodeMemory{Allocatable: 64 << 30, Free: 64 << 30}})
 	}
 	p.write(record.CapacityKey(p.cluster), c)
 }

@@ -18,10 +18,11 @@ type Candidates struct {
 	held, older bool
 	snapshot    delegation.Snapshot
 	// Members are those of the snapshot's candidates, desired the revisions of their
-	// desired records, and storage the storage that they read.
+	// desired records, storage the storage that they read, and nodes what their nodes have.
 	Members []record.Member
 	desired []int64
 	storage []memberStorage
+	nodes   []*record.Capacity
 	// reads says that events of buckets name objects in minio.default, and byOwner that
 	// OSCAR starts jobs for the owner's access token.
 	reads, byOwner bool
@@ -55,6 +56,7 @@ func CandidatesOf(v *view.View, uid string, need *Needs) (*Candidates, bool) {
 		out.Members = append(out.Members, m)
 		out.desired = append(out.desired, desired)
 		out.storage = append(out.storage, storage)
+		out.nodes = append(out.nodes, v.Nodes.Get(m.ClusterID).Capacity.Rec)
 	}
 	return out, true
 }
@@ -136,14 +138,34 @@ func (fl *Candidates) SnapshotFor(j *record.Job, avoid []string) delegation.Snap
 }
 
 // choose picks a member for a job, and returns its input. A member that has refused the job is
-// chosen again only when there is no other.
+// chosen again only when no other can take it now. The last attempt, after which the job would be parked,
+// waits for another one that is only full.
 func (fl *Candidates) choose(j *record.Job) (delegation.Snapshot, delegation.Decision) {
 	avoid := j.RefusedAt()
 	s := fl.SnapshotFor(j, avoid)
 	d := delegation.Choose(s)
-	if d.Chosen == "" && len(avoid) > 0 {
+	if d.Chosen == "" && len(avoid) > 0 && (j.Tries < maxTries-1 || !fl.waitsForRoom(d)) {
 		s = fl.SnapshotFor(j, nil)
 		d = delegation.Choose(s)
 	}
 	return s, d
+}
+
+// waitsForRoom says whether a member could take a job if less ran there.
+func (fl *Candidates) waitsForRoom(d delegation.Decision) bool {
+	for i, verdict := range d.Verdicts {
+		if full := verdict.Why == delegation.WhyNoRoom || verdict.Why == delegation.WhyNoGPU; !full || fl.nodes[i] == nil {
+			continue
+		}
+		var empty delegation.Capacity
+		for _, n := range fl.nodes[i].Nodes {
+			if n.Status == record.NodeReady {
+				empty.Nodes = append(empty.Nodes, delegation.Request{CPU: n.CPU.Allocatable, Memory: n.Memory.Allocatable, GPU: n.GPU.Allocatable})
+			}
+		}
+		if empty.Fits(nil, fl.snapshot.Request) {
+			return true
+		}
+	}
+	return false
 }

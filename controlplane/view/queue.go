@@ -14,8 +14,9 @@ type Class struct {
 	// Epoch is the record's, and BucketEvent, too.
 	Epoch       string
 	BucketEvent bool
-	// Refused are the places that it is kept from, in one string.
+	// Refused are the places that it is kept from, in one string, and Tries is how often it was refused.
 	Refused string
+	Tries   int
 	// Of a job that is to be handed over: from where, how often it was before, and the clusters that it
 	// is kept from.
 	From, Visited string
@@ -24,7 +25,7 @@ type Class struct {
 
 // ClassOf is the class of a job.
 func ClassOf(j *record.Job) Class {
-	out := Class{Cluster: j.Cluster, Service: j.Service, Epoch: j.Epoch, BucketEvent: j.BucketEvent, Refused: strings.Join(j.RefusedAt(), "\x00")}
+	out := Class{Cluster: j.Cluster, Service: j.Service, Epoch: j.Epoch, BucketEvent: j.BucketEvent, Refused: strings.Join(j.RefusedAt(), "\x00"), Tries: j.Tries}
 	if j.Frozen != nil {
 		out.From, out.Hops, out.Visited = j.Frozen.Where(), j.Hops, strings.Join(j.Visited, "\x00")
 	}
