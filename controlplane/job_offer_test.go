@@ -190,6 +190,39 @@ func TestAFrozenJobThatNobodyTakesGoesOn(t *testing.T) {
 	})
 }
 
+// TestAFrozenJobThatIsRefusedGoesOn where it was: it is not parked, since only a person would let it go on then.
+func TestAFrozenJobThatIsRefusedGoesOn(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		w.full("a", "b")
+		b, c, id := w.clusters["b"], w.clusters["c"], w.submit().ID
+		refuse := func(p *fakeSyncer, n int) {
+			w.becomes(id, func(j *jobs.Job) bool { return j.State == record.JobAssigned && j.Attempt == n })
+			for _, state := range []record.JobState{record.JobClaimed, record.JobSubmitting, record.JobRefused} {
+				p.says(id, n, state)
+			}
+		}
+		refuse(c, 1)
+		refuse(c, 2)
+		j := w.becomes(id, func(j *jobs.Job) bool { return j.State == record.JobAssigned && j.Attempt == 3 })
+		for _, state := range whole()[:3] {
+			c.says(id, 3, state)
+		}
+		b.has(4000)
+		c.offers(j.Place.ServiceName, id, j.Place.Name, record.OfferWaiting)
+		w.answers(c, id, record.OfferFreeze)
+		c.offers(j.Place.ServiceName, id, j.Place.Name, record.OfferFrozen)
+		for n := 4; n <= 6; n++ {
+			refuse(b, n)
+		}
+		back := w.becomes(id, func(j *jobs.Job) bool { return j.State.Ended() || j.State == record.JobAssigned && j.Attempt == 7 })
+		if back.State != record.JobAssigned || back.Place.ClusterID != "c" || back.Place.Name != j.Place.Name || back.Tries != 0 {
+			t.Errorf("%+v", back)
+		}
+		w.answers(c, id, record.OfferRestore)
+	})
+}
+
 // TestOurJobThatWaitsIsTakenAndGivenBack: its attempt there is gone while it stands
 // frozen; when nobody takes it, another attempt is the Job that stands.
 func TestOurJobThatWaitsIsTakenAndGivenBack(t *testing.T) {

@@ -83,7 +83,7 @@ type decision struct {
 //
 //	an end was reported ────────────────► that end
 //	failed for inputs it could not read ► queued, after a pause; the 5th time parked
-//	refused, 5th time ──────────────────► parked      before ──► queued, after a pause
+//	refused, 5th time ──────────────────► parked      before, or frozen ──► queued, after a pause
 //	running ────────────────────────────► running, and nothing is promised to it any more
 //	unclaimed, and the place is no good ► queued
 //	claimed, and its session is gone ───► queued
@@ -239,9 +239,13 @@ func (s situation) failedAttempt(r record.JobReport) record.Job {
 	return next
 }
 
-// retry queues a job again that was refused, or parks it.
+// givenUp says that no member is asked for a job any more.
+func givenUp(j *record.Job) bool { return j.Tries >= maxTries }
+
+// retry queues a job again that was refused, or parks it. One that is frozen goes on where it is: see
+// decideOffer.
 func retry(next record.Job, now time.Time) decision {
-	if next.Tries >= maxTries {
+	if givenUp(&next) && next.Frozen == nil {
 		at := record.At(now)
 		next.State, next.EndedAt = record.JobParked, &at
 		next.Reason = record.JobTooManyAttempts

@@ -99,7 +99,7 @@ func decideOffer(s offerSituation) offerDecision {
 	case s.posted:
 		return offerDecision{name: "release", answer: record.OfferRelease, thaw: true}
 	case s.job.State != record.JobQueued:
-	case s.disbanded, s.now.Sub(s.frozenSince) > freezeTimeout:
+	case s.disbanded, givenUp(s.job), s.now.Sub(s.frozenSince) > freezeTimeout:
 		return offerDecision{name: "restore", answer: record.OfferRestore, back: true}
 	}
 	if s.stale || s.answer == "" {

@@ -80,10 +80,13 @@ func TestDecideJob(t *testing.T) {
 		"refused":                                                 {standingJob(says(record.JobRefused, 7)), "requeue", record.JobQueued},
 		"refused, cancelled":                                      {standingJob(says(record.JobRefused, 7), func(s *situation) { s.job.Cancel = "me" }), "end", record.JobCancelled},
 		"refused, the last time":                                  {standingJob(says(record.JobRefused, 7), func(s *situation) { s.job.Tries = maxTries - 1 }), "park", record.JobParked},
-		"a word of nobody's":                                      {standingJob(says(record.JobParked, 7)), "", ""},
-		"queued":                                                  {standingJob(func(s *situation) { s.job.State = record.JobQueued }), "", ""},
-		"queued, disbanded":                                       {standingJob(func(s *situation) { s.job.State, s.disbanded = record.JobQueued, true }), "end", record.JobCancelled},
-		"it has started where it waited":                          {standingJob(func(s *situation) { s.thawed = true }), "withdraw", record.JobQueued},
+		"the same, frozen where it waited": {standingJob(says(record.JobRefused, 7), func(s *situation) {
+			s.job.Tries, s.job.Frozen = maxTries-1, &record.Place{ClusterID: "b"}
+		}), "requeue", record.JobQueued},
+		"a word of nobody's":             {standingJob(says(record.JobParked, 7)), "", ""},
+		"queued":                         {standingJob(func(s *situation) { s.job.State = record.JobQueued }), "", ""},
+		"queued, disbanded":              {standingJob(func(s *situation) { s.job.State, s.disbanded = record.JobQueued, true }), "end", record.JobCancelled},
+		"it has started where it waited": {standingJob(func(s *situation) { s.thawed = true }), "withdraw", record.JobQueued},
 	} {
 		d := decide(c.s)
 		if d.name != c.name || d.name != "" && d.next.State != c.want {
@@ -292,6 +295,8 @@ func TestDecideOffer(t *testing.T) {
 		}
 		return s
 	}
+	refused := frozen(record.JobQueued)
+	refused.Tries = maxTries
 	posted := func(s *offerSituation) { s.posted = true }
 	restored := func(s *offerSituation) { s.restored = true }
 	full := func(s *offerSituation) { s.full = true }
@@ -340,6 +345,7 @@ func TestDecideOffer(t *testing.T) {
 		"started, queued":                     {offer(record.OfferStarted, frozen(record.JobQueued), record.OfferFreeze), "take_back"},
 		"started, on its way":                 {offer(record.OfferStarted, frozen(record.JobAssigned), record.OfferFreeze), ""},
 		"started, and submitted all the same": {offer(record.OfferStarted, frozen(record.JobAssigned), record.OfferFreeze, posted), "thaw"},
+		"taken, and refused for good":         {offer(record.OfferFrozen, refused, record.OfferFreeze), "restore"},
 		"taken, and the offer is gone":        {offer("", frozen(record.JobQueued), record.OfferFreeze, gone), ""},
 		"taken, and it is gone for long":      {offer("", frozen(record.JobQueued), record.OfferFreeze, gone, late), "restore"},
 		"on its way, and the offer is gone":   {offer("", frozen(record.JobAssigned), record.OfferFreeze, gone, late), ""},

@@ -243,7 +243,7 @@ func giveBack(v *view.View, out *step, at record.Time) {
 	next := &out.next
 	place := *next.Frozen
 	out.silent = false
-	next.Frozen, next.FrozenAt, next.ChangedAt, next.NotBefore = nil, nil, at, nil
+	next.Frozen, next.FrozenAt, next.ChangedAt, next.NotBefore, next.Tries = nil, nil, at, nil, 0
 	if next.Offered {
 		next.State, next.EndedAt, next.Reason, next.Message = record.JobReturned, &at, record.JobNoCandidate, "nobody else took it"
 		out.remove = append(out.remove, record.EventKey(next.Job))

@@ -198,12 +198,12 @@ func (p *round) choose(v *view.View, h *head) (choice, bool) {
 	return out, true
 }
 
-// skip leaves out jobs at the beginning of a class that rest, or that a member has, or may have.
-// It is false when none is left.
+// skip leaves out jobs at the beginning of a class that rest, or that a member has, or may have, or that go
+// back to where they are frozen. It is false when none is left.
 func (p *round) skip(v *view.View, h *head) bool {
 	for ; !h.jobs.Empty(); h.jobs = h.jobs.Rest() {
 		id := h.jobs.First().ID()
-		if j := v.Jobs.ByID.Get(id).Rec; !isFound(v, id) && !thawed(v, j) && !p.rests(j) {
+		if j := v.Jobs.ByID.Get(id).Rec; !isFound(v, id) && !thawed(v, j) && !(j.Frozen != nil && givenUp(j)) && !p.rests(j) {
 			return true
 		}
 	}
