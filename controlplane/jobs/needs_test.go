@@ -21,9 +21,9 @@ func TestNeedsAreReadWhileTheSweepForgetsSome(t *testing.T) {
 	read, swept, refreshed := make(chan bool), make(chan struct{}), make(chan struct{})
 	go state.Read(func(*view.View) {
 		go func() { state.Refresh(); close(refreshed) }()
-		time.Sleep(10 * time.Millisecond)
+		<-time.After(10 * time.Millisecond)
 		go func() { needs.forgetGone(state); close(swept) }()
-		time.Sleep(10 * time.Millisecond)
+		<-time.After(10 * time.Millisecond)
 		read <- needs.get(fed) != nil
 	})
 	select {
