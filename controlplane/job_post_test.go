@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/store"
@@ -172,6 +174,56 @@ func TestAnEndpointThatHangsHoldsNobodyElseUp(t *testing.T) {
 		}
 		if at := <-delivered; at > before+10 {
 			t.Errorf("%d jobs of another account were sent before it", at-before)
+		}
+	})
+}
+
+// TestARemovedEndpointGetsNoMoreJobs: of those that were assigned to it before, each would be sent without the member's headers.
+func TestARemovedEndpointGetsNoMoreJobs(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		var calls atomic.Int32
+		answer := make(chan struct{})
+		w := emptyWorld(t, embedded.Config{})
+		url := w.net.Host("endpoint").Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if calls.Add(1); r.Header.Get("X-Key") == "" {
+				t.Error("it got a job without its header")
+			}
+			<-answer
+		}))
+		w.startWithEndpoint(url, w.reachable)
+		var ids []string
+		for range 20 {
+			ids = append(ids, w.submit().ID)
+		}
+		w.eventually(func() bool {
+			assigned := 0
+			for _, id := range ids {
+				if j, err := w.Jobs.Get(t.Context(), admin, id); err != nil {
+					t.Fatal(err)
+				} else if j.State == record.JobAssigned {
+					assigned++
+				}
+			}
+			return assigned > 0 && assigned+int(calls.Load()) == len(ids)
+		})
+		if _, err := w.Federations.ChangeReplicas(t.Context(), admin, "grayifyr0", federations.ReplicasRequest{
+			Remove: []oscar.Member{{Type: oscar.MemberEndpoint, URL: url}},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		sent := int(calls.Load())
+		close(answer)
+		ends := 0
+		for _, id := range ids {
+			j := w.becomes(id, func(j *jobs.Job) bool { return j.State == record.JobSucceeded || j.State == record.JobQueued })
+			if j.State == record.JobSucceeded {
+				ends++
+			} else if len(j.Attempts) != 1 || j.Attempts[0].Reason != record.JobWithdrawn || j.Tries != 0 {
+				t.Errorf("%+v", j)
+			}
+		}
+		if ends != sent || int(calls.Load()) != sent {
+			t.Errorf("%d were sent before it was removed, %d later, and %d have ended", sent, int(calls.Load())-sent, ends)
 		}
 	})
 }

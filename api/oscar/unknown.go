@@ -55,9 +55,10 @@ func unknownOf(path string, v reflect.Value, found *[]UnknownKey) {
 		for _, f := range fields {
 			known = append(known, f.name)
 		}
-		known = append(known, handedOn(v.Type())...)
+		passed := handedOn(v.Type())
+		known = append(known, passed...)
 		for _, key := range keysInOrder(v.Field(extra)) {
-			if slices.ContainsFunc(known, func(name string) bool { return strings.EqualFold(name, key.String()) }) {
+			if slices.ContainsFunc(passed, func(name string) bool { return strings.EqualFold(name, key.String()) }) {
 				continue
 			}
 			*found = append(*found, UnknownKey{Path: joinPath(path, key.String()), Key: key.String(), Known: known})

@@ -90,6 +90,9 @@ func (c *Controller) postJob(ctx context.Context, id string) (again time.Duratio
 		return 0, c.takeStep(ctx, sit, rev, sit.end(record.JobCancelled, record.JobFederationGone, "its federation was deleted"))
 	}
 	request, err := c.postRequest(ctx, &j)
+	if errors.Is(err, errNoEndpoint) {
+		return 0, c.takeStep(ctx, sit, rev, sit.withdraw(record.JobWithdrawn, err.Error()))
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -220,7 +223,7 @@ type outgoing struct {
 	lax     bool
 }
 
-// postRequest makes the request for a job: its event, with the member's own headers.
+// postRequest makes the request for a job: its event, with the member's own headers; errNoEndpoint when that is gone.
 func (c *Controller) postRequest(ctx context.Context, j *record.Job) (*outgoing, error) {
 	var f *record.Federation
 	c.state.Read(func(v *view.View) { f = v.Federations.Get(j.Federation).Rec })
@@ -239,18 +242,21 @@ func (c *Controller) postRequest(ctx context.Context, j *record.Job) (*outgoing,
 	if err != nil {
 		return nil, err
 	}
-	out := &outgoing{url: j.Place.URL, name: record.JobName(j.Service, j.Job, j.Attempt), body: body}
-	if s.Federation == nil {
-		return out, nil
+	var members []oscar.Member
+	if s.Federation != nil {
+		members = s.Federation.Members
 	}
-	i := slices.IndexFunc(s.Federation.Members, func(m oscar.Member) bool { return m.URL == j.Place.URL })
+	i := slices.IndexFunc(members, func(m oscar.Member) bool { return m.URL == j.Place.URL })
 	if i < 0 {
-		return out, nil
+		return nil, errNoEndpoint
 	}
-	m := s.Federation.Members[i]
-	out.headers, out.lax = m.Headers, m.SSLVerify != nil && !*m.SSLVerify
-	return out, nil
+	m := members[i]
+	return &outgoing{
+		url: m.URL, name: record.JobName(j.Service, j.Job, j.Attempt), body: body, headers: m.Headers, lax: m.SSLVerify != nil && !*m.SSLVerify,
+	}, nil
 }
+
+var errNoEndpoint = errors.New("the endpoint is no member any more")
 
 // post sends a request, once.
 func (p *poster) post(ctx context.Context, out *outgoing) postedWhat {

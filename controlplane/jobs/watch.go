@@ -80,7 +80,10 @@ func (c *Controller) WatchAll(ctx context.Context, caller identity.Caller, q Que
 		}
 		c.state.Read(func(v *view.View) {
 			for id := range c.state.Watchers.Take(w) {
-				if h := v.Jobs.ByID.Head(id); v.Jobs.ByID.Has(id) && q.may(h) && mayReadJob(v, caller, h) {
+				if !v.Jobs.ByID.Has(id) {
+					continue
+				}
+				if h := v.Jobs.ByID.Head(id); q.may(h) && mayReadJob(v, caller, h) {
 					found = append(found, written{id, streamRevision(v, id, h)})
 				}
 			}

@@ -30,9 +30,10 @@ func (p MemberRef) At() record.Member {
 	return p.Rec.Members[p.Member]
 }
 
-// Find resolves a service name for a caller: his own coordinator of that name, then any replica
-// that he may see, of one federation its coordinator, last the kept result of a failed creation: of that service, or else one that named it as
-// a member. Several matches are a conflict that lists their clusters. A caller with a service's own token finds only that service.
+// Find resolves a service name for a caller: his own coordinator of that name, then any replica that he may
+// see, then the kept result of a failed creation: of that service, or else one that named it as a member.
+// Several matches of one federation are its coordinator, if that is among them; others are a conflict that lists
+// their clusters. A caller with a service's own token finds only that service.
 func (s *State) Find(caller identity.Caller, service, clusterID string) (p MemberRef, err error) {
 	s.Read(func(v *View) { p, err = v.Find(caller, service, clusterID) })
 	return p, err

@@ -156,7 +156,7 @@ func (r ReplicaState) Status(f *record.Federation, m record.Member) *Status {
 // whyPaused says why a syncer makes and changes nothing, and until when.
 func (r ReplicaState) whyPaused(f *record.Federation) (why record.Reason, until string) {
 	if f.SecretsLost && !f.Paused && !r.Stopped {
-		return record.ReasonSecretsLost, "when a change gives the secrets that a restore has lost, or leaves them out"
+		return record.ReasonSecretsLost, "when a change gives the secrets that a restore has lost, or sends environment.secrets without them"
 	}
 	return record.ReasonPaused, "when the pause ends"
 }

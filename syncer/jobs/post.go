@@ -77,7 +77,7 @@ func (j *Jobs) opened(ctx context.Context, a *attempt, opened *openedJob, err er
 	j.finished(a, func(*memory) {})
 }
 
-// unpreparedFor is how long an attempt cannot be prepared by now.
+// unpreparedFor is how long an attempt cannot be prepared by now. The first call begins to count.
 func (j *Jobs) unpreparedFor(a *attempt) time.Duration {
 	now := j.session.Now()
 	j.mu.Lock()
