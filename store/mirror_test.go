@@ -237,7 +237,7 @@ func TestMirrorIsOfOneRevision(t *testing.T) {
 			select {
 			case <-stop:
 				return
-			default:
+			case <-time.After(100 * time.Microsecond):
 			}
 		}
 	}()

@@ -71,10 +71,13 @@ plain=(
   TestAHundredCreatesAtOnceOverOneOscar                               # test/e2e
   TestWhatMayNotBeSeenAnswersAsIfItDidNotExist                        # test/e2e
   TestEveryPhaseOfTheLargestFederationHasAnEnd                        # controlplane
-  TestADefinitionIsWrittenOnce                                        # controlplane
+  TestADefinitionIsWrittenOnce TestTheLargestBatches                  # controlplane
+  TestSecretsUpToTheLimitOfADefinition                                # controlplane
   TestAPlanOfTheLargestFederationByAnotherInstance                    # controlplane
   TestBreakIn TestARelistOf20000ServicesIsAnswered                    # store/access
-  TestAQueuedJobTakesFewBytesInAMirror                                # store
+  TestAQueuedJobTakesFewBytesInAMirror TestFullEtcdRecovers           # store
+  TestAnEtcdThatStaysNearlyFullTakesDeletions                         # store
+  TestTwoRecoverThreeMembersAtOnce TestHangingDefragmentationIsSkipped # store
   TestAFloodDelaysAnothersFirstJobByOnePlace                          # controlplane/jobs
   TestAccountsShareEachClusterByWeight                                # controlplane/jobs
   TestFieldsOfANewerVersionAreDropped                                 # store/record
@@ -107,6 +110,9 @@ fi
 # Nothing is left of the whole folders: their programs, the largest, are not linked with it.
 given=$(go list -find "$@")
 mapfile -t rest < <(echo "$given" | grep -vE "/($(IFS='|'; echo "${whole[*]}"))\$")
-[ ${#rest[@]} = 0 ] || run build/test.json "${race[@]}" -skip "$names" "${rest[@]}" || status=$?
+# One thread saves a fifth here, too: the race detector compares what happens before what, not what
+# happens at once. The checks of unsafe pointers that come with it are off: test/machines alone
+# converts any, for system calls.
+[ ${#rest[@]} = 0 ] || GOMAXPROCS=1 run build/test.json "${race[@]}" -gcflags=all=-d=checkptr=0 -skip "$names" "${rest[@]}" || status=$?
 [ -z "$without" ] || wait "$without" || status=$?
 exit $status
