@@ -70,6 +70,11 @@ func TestAddedMembersVoteFirstAndAreDeployed(t *testing.T) {
 		if _, err := w.changeReplicas(federations.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}}); err != nil || w.revision() != before {
 			t.Errorf("%v, revision %d after %d", err, w.revision(), before)
 		}
+		verified := member("d", "grayifyr3")
+		verified.SSLVerify = new(true)
+		if _, err := w.changeReplicas(federations.ReplicasRequest{Add: []oscar.Member{verified}}); err != nil || w.revision() != before {
+			t.Errorf("with what is said of endpoints alone: %v, revision %d after %d", err, w.revision(), before)
+		}
 		other := member("d", "grayifyr3")
 		other.Priority = 7
 		if _, err := w.changeReplicas(federations.ReplicasRequest{Add: []oscar.Member{other}}); codeOf(t, err) != fault.CodeAlreadyExists {

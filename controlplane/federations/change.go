@@ -131,11 +131,18 @@ func (r ReplicasRequest) Apply(members []oscar.Member) ([]oscar.Member, error) {
 	return out, nil
 }
 
-// sameMember compares two members' settings.
+// sameMember compares two members' settings, as far as they have an effect.
 func sameMember(a, b oscar.Member) bool {
-	x, y := &oscar.Service{Federation: &oscar.Federation{Members: []oscar.Member{a}}}, &oscar.Service{Federation: &oscar.Federation{Members: []oscar.Member{b}}}
-	x.Federation.Members[0].Type, y.Federation.Members[0].Type = a.Kind(), b.Kind()
-	return oscar.Equal(x, y)
+	of := func(m oscar.Member) *oscar.Service {
+		m.Type = m.Kind()
+		if m.Replica() {
+			m.URL, m.SSLVerify = "", nil // those of its cluster's registration count
+		} else if m.SSLVerify == nil {
+			m.SSLVerify = new(true)
+		}
+		return &oscar.Service{Federation: &oscar.Federation{Members: []oscar.Member{m}}}
+	}
+	return oscar.Equal(of(a), of(b))
 }
 
 // Change describes a change: its caller, its service, its conditions and how long it waits.
