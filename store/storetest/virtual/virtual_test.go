@@ -52,3 +52,31 @@ func TestAServerInABubble(t *testing.T) {
 		<-watched
 	})
 }
+
+// Of two watches that begin in the past one gets all at once, the other more than etcd's batch.
+func TestOneOfTwoWatchesIsFarBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, _, c, _ := server(t, embedded.Config{})
+		const puts = 1500
+		var last int64
+		for range puts {
+			resp, err := c.Put(t.Context(), "a/x", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = resp.Header.Revision
+		}
+		all := c.Watch(t.Context(), "a/x", clientv3.WithRev(last-puts+1))
+		newest := c.Watch(t.Context(), "a/x", clientv3.WithRev(last))
+		for events := 0; events < puts; {
+			r := <-all
+			if err := r.Err(); err != nil {
+				t.Fatal(err)
+			}
+			events += len(r.Events)
+		}
+		if r := <-newest; len(r.Events) != 1 {
+			t.Errorf("%+v", r)
+		}
+	})
+}
