@@ -135,6 +135,7 @@ func (j *Jobs) saw(a *attempt, began time.Time, jobs map[string]listedJob) bool 
 	case m.stuck.IsZero():
 		m.stuck = began
 	}
+	m.seen = m.seen || present
 	switch {
 	case present:
 		m.missing = time.Time{}

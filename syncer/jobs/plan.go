@@ -135,6 +135,8 @@ func planSubmitting(s situation) decision {
 		return s.unsent("the cluster's OSCAR does not answer")
 	case shown != nil && shown.present:
 		return s.asListed(shown)
+	case m.seen: // and somebody has deleted it since
+		return tell(record.JobSubmitted, "", "")
 	case !m.doubt && m.outcome == postFailed:
 		// OSCAR says that it failed. What it asked Kubernetes for may still come to be.
 		if since := m.lastPost.Add(s.grace); shown == nil || shown.started.Before(since) {

@@ -45,6 +45,7 @@ func listedAgo(ago time.Duration, status string) func(*situation) {
 }
 
 func otherSession(s *situation) { s.report.Session = 3 }
+func seen(s *situation)         { s.memory.seen = true }
 func cancelled(s *situation)    { s.assignment.Cancel = true }
 func serviceGone(s *situation)  { s.replica = replicaGone }
 func standsStill(s *situation)  { s.report.LastTransitionTime = record.At(s.now.Add(-s.resend)) }
@@ -107,6 +108,8 @@ func TestPlanJob(t *testing.T) {
 		{"unanswered, listed before", jobWith(record.JobSubmitting, posted(postUnknown, time.Second), listedAgo(time.Minute, "")), stepLook, ""},
 		{"unanswered, and not listed", jobWith(record.JobSubmitting, posted(postUnknown, time.Minute), listedAgo(time.Second, "")), stepPost, ""},
 		{"unanswered, and listed", jobWith(record.JobSubmitting, posted(postUnknown, time.Minute), listedAgo(time.Second, "Running")), stepReport, record.JobRunning},
+		{"unanswered, listed meanwhile, and deleted", jobWith(record.JobSubmitting, posted(postUnknown, time.Minute), seen, listedAgo(time.Second, "")), stepReport, record.JobSubmitted},
+		{"failed, listed meanwhile, and deleted", jobWith(record.JobSubmitting, posted(postFailed, time.Minute), seen, listedAgo(time.Second, "")), stepReport, record.JobSubmitted},
 		{"unanswered for long", jobWith(record.JobSubmitting, posted(postUnknown, time.Hour), listedAgo(time.Second, "")), stepReport, record.JobUncertain},
 		{"unanswered, and cancelled", jobWith(record.JobSubmitting, cancelled, posted(postUnknown, time.Minute), listedAgo(time.Second, "")), stepReport, record.JobUncertain},
 		{"refused after one without an answer", jobWith(record.JobSubmitting, posted(postUnknown, time.Minute), func(s *situation) { s.memory.outcome = postNo }), stepLook, ""},
@@ -175,7 +178,7 @@ func TestPlanJobNeverPostsInDoubt(t *testing.T) {
 			m.posts, m.lastPost = rapid.IntRange(1, 5).Draw(t, "posts"), ago("last")
 			m.firstPost = m.lastPost.Add(-time.Duration(rapid.IntRange(0, 500).Draw(t, "first")) * time.Second)
 			m.outcome = postOutcome(rapid.IntRange(1, 6).Draw(t, "outcome"))
-			m.doubt = m.outcome == postUnknown || flag("doubt")
+			m.doubt, m.seen = m.outcome == postUnknown || flag("doubt"), flag("seen")
 		}
 		if flag("listed") {
 			listedAgo(planTime.Sub(ago("list")), rapid.SampledFrom(statuses).Draw(t, "status"))(&s)
@@ -193,6 +196,8 @@ func TestPlanJobNeverPostsInDoubt(t *testing.T) {
 			t.Fatalf("posted in %+v", s)
 		case d.step == stepPost && m.posts > 0 && m.doubt && (shown == nil || shown.present || shown.started.Before(m.lastPost) || planTime.Sub(m.firstPost) >= s.resend):
 			t.Fatalf("posted again in %+v", s)
+		case d.step == stepPost && m.seen && m.doubt:
+			t.Fatalf("posted again although it was listed in %+v", s)
 		case d.step == stepPost && m.posts > 0 && (m.outcome == postTaken || m.outcome == postOther || !m.doubt && m.outcome != postUnsent):
 			t.Fatalf("posted again after an answer in %+v", s)
 		case d.step == stepReport && d.state == record.JobRefused && state.Posted() && (!s.mine() || m.doubt && m.outcome != postOther):

@@ -78,6 +78,8 @@ type memory struct {
 	// that lack the Job, without a break, was started.
 	listed  *listed
 	missing time.Time
+	// seen says that a list has shown the Job, be it while a POST was under way.
+	seen bool
 	// stuck is when the first of the lists that show its pod stuck, without a break, was
 	// started, and lastHold when it was last tried to hold that.
 	stuck, lastHold time.Time

@@ -167,12 +167,23 @@ func (p *player) sweep(sim *oscarsim.Sim) {
 }
 
 // sweptTooSoon says whether the Job of an event may be made again: by a POST that comes late, of which nobody knows
-// because OSCAR refused it while the Job stood; or since OSCAR answered that it had failed to make it, or nothing.
+// because OSCAR refused it while the Job stood; or since OSCAR answered that it had failed to make it, or nothing, and the Job
+// was deleted before any list showed it.
 func (p *player) sweptTooSoon(event string) bool {
-	untold := slices.ContainsFunc(p.plan.Steps, func(s Step) bool {
-		f := s.Fault
-		return f != nil && slices.Contains([]string{oscarsim.FaultLate, oscarsim.Fault500After, oscarsim.FaultCrash}, f.What) &&
-			(f.Op == oscarsim.OpJob || f.Op == oscarsim.OpAny)
-	})
+	untold := slices.ContainsFunc(p.plan.Steps, func(s Step) bool { return s.Fault != nil && p.losesAnswers(*s.Fault) })
 	return untold && (p.swept[event] || p.drifted)
+}
+
+// losesAnswers says whether a fault can keep what OSCAR has done about a job from its syncer.
+func (p *player) losesAnswers(f Fault) bool {
+	if f.Kind == faultOSCAR {
+		return slices.Contains([]string{oscarsim.FaultLate, oscarsim.Fault500After, oscarsim.FaultCrash}, f.What) &&
+			(f.Op == oscarsim.OpJob || f.Op == oscarsim.OpAny)
+	}
+	for i := range p.plan.Shape.Clusters {
+		if at := hostOSCAR(i); f.On == at || f.To == at {
+			return f.Kind != faultDrift
+		}
+	}
+	return false
 }
