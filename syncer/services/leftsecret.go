@@ -23,6 +23,9 @@ import (
 // noted in the report before it is sent (Observed.Bare), for a syncer that is started later. A readmission, which deletes
 // the report, keeps the note in the order (Told.Bare). One that could not be deleted, as for want of its owner's token, is
 // told with the end of its life (Deleted.SecretLeft), and the next life of the same owner takes it for its own.
+//
+// Without Kubernetes, OSCAR's answer to a POST tells that a Secret stands; then it is taken for ours where the service was
+// seen in place, and nowhere else.
 
 // lookForSecret says whether a Secret that a write for this life can have left stands where the service is missing.
 func (s *Services) lookForSecret(ctx context.Context, v *observation) error {
@@ -31,7 +34,10 @@ func (s *Services) lookForSecret(ctx context.Context, v *observation) error {
 	if v.local.whose != noService || !v.memory.leavesSecret && !noted && !v.hadSecret() && !v.inheritsSecret() {
 		return nil
 	}
-	left, _, err := s.secretStands(ctx, v)
+	left, known, err := s.secretStands(ctx, v)
+	if err == nil && !known {
+		left = v.memory.secretTold
+	}
 	v.local.secretAlone = left
 	if left && noted && !v.memory.leavesSecret {
 		s.recallBare(v)
@@ -138,14 +144,19 @@ func (s *Services) noteSecret(ctx context.Context, v *observation, bare []byte) 
 	if bare == nil {
 		return func(error) error { return nil }
 	}
-	mine := v.local.secretAlone || v.notedBare() != ""
+	had := v.hadSecret()
+	mine := v.local.secretAlone || v.notedBare() != "" || had
 	s.process.writes.change(v.name, func(n *recent) {
 		mine = mine || n.bare != nil
 		n.bare = bare
 	})
 	return func(err error) error {
 		api, ok := errors.AsType[*manager.APIError](err)
-		if mine || !ok || api.Status != http.StatusConflict || !strings.Contains(api.Body, secretThere) {
+		if !ok || api.Status != http.StatusConflict || !strings.Contains(api.Body, secretThere) {
+			return nil
+		}
+		if mine {
+			s.process.writes.change(v.name, func(n *recent) { n.secretTold = had })
 			return nil
 		}
 		s.process.writes.change(v.name, func(n *recent) { n.bare = nil }) // it stood before the first POST

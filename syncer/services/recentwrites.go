@@ -83,7 +83,7 @@ func (w *recentWrites) read(name string, desired *record.Desired, revision int64
 			n.forgive()
 		}
 		if desired != nil && n.uid != desired.UID {
-			n.uid, n.made, n.volume, n.bare = desired.UID, nil, nil, nil
+			n.uid, n.made, n.volume, n.bare, n.secretTold = desired.UID, nil, nil, nil, false
 		}
 		if desired != nil && n.generation != desired.Generation {
 			n.generation, n.repairs, n.unfixable = desired.Generation, 0, ""
@@ -155,7 +155,7 @@ func (n *recent) erases(at time.Time, bare []byte) {
 	if !n.deleteAt.IsZero() {
 		n.lateDeleteAt = n.deleteAt
 	}
-	n.deleteAt, n.absentIn, n.bare = at, nil, bare
+	n.deleteAt, n.absentIn, n.bare, n.secretTold = at, nil, bare, false
 }
 
 // sawPresent notes that a list or read showed our service: a POST that was not
@@ -167,7 +167,7 @@ func (w *recentWrites) sawPresent(name string) {
 		}
 		n.postAt = time.Time{}
 		n.absentIn = nil
-		n.bare = nil
+		n.bare, n.secretTold = nil, false
 	})
 }
 

@@ -149,7 +149,7 @@ func nextReport(before *record.Observed, d *record.Desired, revision int64, epoc
 	if f.mounts == nil {
 		next.Volume = before.Volume
 	}
-	if f.readBack == "" && f.phase != record.PhaseDeleted {
+	if f.readBack == "" && f.phase != record.PhaseDeleted && f.phase != record.PhaseReady {
 		next.Bare = before.Bare
 	}
 	if applied := before.Applied(); f.readBack == "" && applied != 0 {

@@ -143,6 +143,8 @@ type memory struct {
 	volumeDone bool
 	// leavesSecret says that a write of this process can have left the Secret of this life alone.
 	leavesSecret bool
+	// secretTold says that OSCAR refused to make the service again because its Secret stands.
+	secretTold bool
 	// repairs counts repairs since the service was last seen undisturbed.
 	repairs int
 	// unfixable is the read-back at which repairing was given up.

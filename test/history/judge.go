@@ -170,7 +170,7 @@ func (p *player) unsettled(ctx context.Context) (open []string) {
 			}
 		case record.KindJob:
 			if j, err := store.Decode[record.Job](kv); err != nil || !j.State.Ended() {
-				open = append(open, fmt.Sprintf("%s is %s %s", short, j.State, j.Reason))
+				open = append(open, fmt.Sprintf("%s of %s is %s %s: %s", short, j.Federation, j.State, j.Reason, j.Message))
 			}
 		case record.KindAssignment, record.KindJobReport:
 			open = append(open, short)
