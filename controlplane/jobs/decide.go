@@ -266,6 +266,16 @@ func pauseBefore(job string, tries int) time.Duration {
 	return d + d/4*time.Duration(h.Sum32()%1024)/1024
 }
 
+// touch sets when a job was changed last. The length of a pause is counted from there (see rests), so a pause that goes on
+// begins anew: clocks of two instances may be hours apart.
+func touch(j *record.Job, at record.Time) {
+	if j.NotBefore != nil {
+		until := record.At(at.Add(j.NotBefore.Sub(j.ChangedAt.Time)))
+		j.NotBefore = &until
+	}
+	j.ChangedAt = at
+}
+
 // requeued is the job without its present attempt, which is remembered.
 func (s situation) requeued(a record.Attempt) record.Job {
 	next := s.job

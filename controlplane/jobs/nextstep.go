@@ -51,7 +51,8 @@ func nextStep(v *view.View, id string, cfg stepConfig) *step {
 	}
 	if heir := v.Heir(j.Rec.Federation); heir != nil && !j.Rec.State.Ended() {
 		next := *j.Rec
-		next.Federation, next.GroupID, next.ChangedAt = heir.UID, heir.GroupID, record.At(cfg.now)
+		next.Federation, next.GroupID = heir.UID, heir.GroupID
+		touch(&next, record.At(cfg.now))
 		return &step{name: "follow", rev: j.Rev, was: *j.Rec, next: next, watch: map[string]int64{record.FederationKey(heir.UID): v.Federations.Get(heir.UID).Rev}}
 	}
 	sit, report := situationOfJob(v, j.Rec, cfg.now)
@@ -91,7 +92,8 @@ func thawed(v *view.View, j *record.Job) bool {
 func thawStep(v *view.View, j view.Versioned[record.Job], now time.Time) *step {
 	cluster := j.Rec.Frozen.ClusterID
 	next := *j.Rec
-	next.Frozen, next.FrozenAt, next.ChangedAt = nil, nil, record.At(now)
+	next.Frozen, next.FrozenAt = nil, nil
+	touch(&next, record.At(now))
 	return &step{name: "thaw", rev: j.Rev, was: *j.Rec, next: next, watch: map[string]int64{record.ClusterKey(cluster): v.Clusters.Get(cluster).Rev}}
 }
 

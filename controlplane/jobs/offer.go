@@ -152,7 +152,8 @@ func stepOfOffer(v *view.View, id string, sit offerSituation, d offerDecision) *
 		out.remove = append(out.remove, answerKey)
 	}
 	if d.thaw {
-		out.silent, out.next.Frozen, out.next.FrozenAt, out.next.ChangedAt = false, nil, nil, at
+		out.silent, out.next.Frozen, out.next.FrozenAt = false, nil, nil
+		touch(&out.next, at)
 	}
 	if d.back {
 		giveBack(v, out, at)
@@ -213,7 +214,7 @@ func takeOffer(v *view.View, out *step, sit offerSituation, at record.Time) {
 			}
 		}
 		out.next.State, out.next.EndedAt, out.next.Cancel = record.JobQueued, nil, ""
-		out.next.ChangedAt = at
+		touch(&out.next, at)
 		out.event = record.OfferedEventKey(sit.cluster, out.next.Job)
 	}
 	out.silent = false

@@ -288,7 +288,8 @@ func (p *round) full(v *view.View, h *head) {
 		}
 		_, decision := fl.choose(j.Rec)
 		next := *j.Rec
-		next.Reason, next.Message, next.ChangedAt = record.JobNoCandidate, noCandidateMessage(decision), record.At(p.now)
+		next.Reason, next.Message = record.JobNoCandidate, noCandidateMessage(decision)
+		next.NotBefore, next.ChangedAt = nil, record.At(p.now) // its pause is over: see skip
 		p.notes = append(p.notes, &step{name: "wait", rev: j.Rev, was: *j.Rec, next: next})
 	default:
 		p.more, p.left[h.fed.UID] = true, true

@@ -246,3 +246,42 @@ func TestAJobThatIsHeldAtAClusterThatIsRemovedGoesOn(t *testing.T) {
 		}
 	}
 }
+
+// TestAPauseDoesNotGrowByWrongClocks: a step that changes a job in its pause, or notes that it waits, is written by an
+// instance whose clock may be hours off.
+func TestAPauseDoesNotGrowByWrongClocks(t *testing.T) {
+	const pause = 2 * time.Second
+	now, wrong := time.Now(), time.Now().Add(-2*time.Hour)
+	kvs := queues{3, 1, 0, 0}.records(t)
+	paused := record.Job{
+		V: record.Version, Job: "job", Federation: "federation-000000", GroupID: "federation-000000", Owner: "alice", Cluster: "cluster-0000", Service: "federation-000000",
+		State: record.JobQueued, Attempt: 1, Tries: 1, ChangedAt: record.At(now), NotBefore: new(record.At(now.Add(pause))),
+	}
+	with := func(j record.Job) *view.View {
+		text, err := record.Encode(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return view.Of(append(slices.Clone(kvs), store.KV{Key: record.JobKey(j.Job), Value: text, ModRevision: 1000})...)
+	}
+	t.Run("its holder is gone", func(t *testing.T) {
+		frozen := paused
+		frozen.Frozen, frozen.FrozenAt = &record.Place{ClusterID: "cluster-0009", ServiceName: frozen.Service, ClusterUID: "u"}, new(record.At(now))
+		p := nextStep(with(frozen), frozen.Job, stepConfig{now: wrong, seen: &clock.FirstSeen{}, lost: func(string) bool { return false }})
+		if p == nil || p.next.NotBefore == nil || p.next.NotBefore.Sub(p.next.ChangedAt.Time) != pause {
+			t.Errorf("%+v", p)
+		}
+	})
+	t.Run("it waits for room", func(t *testing.T) {
+		need := &Needs{generation: 1, request: delegation.Request{CPU: 500, Memory: 256 << 20}}
+		seen := &clock.FirstSeen{}
+		var p *round
+		for _, later := range []time.Duration{0, pause, pause + waitsFor} {
+			p = newRound(seen, wrong.Add(later), Weights{}, func(*record.Federation) *Needs { return need })
+			p.fill(with(paused))
+		}
+		if len(p.notes) != 1 || p.notes[0].next.Reason != record.JobNoCandidate || p.notes[0].next.NotBefore != nil {
+			t.Errorf("%+v", p.notes)
+		}
+	})
+}
