@@ -178,6 +178,53 @@ func TestAnEndpointThatHangsHoldsNobodyElseUp(t *testing.T) {
 	})
 }
 
+// assignedToBusyEndpoint submits more jobs than are sent at once to an endpoint that counts its calls and answers none. It
+// returns all of them, and those that are not sent.
+func (w *world) assignedToBusyEndpoint(calls *atomic.Int32) (all, unsent []string) {
+	w.t.Helper()
+	for range 20 {
+		all = append(all, w.submit().ID)
+	}
+	w.eventually(func() bool {
+		unsent = nil
+		for _, id := range all {
+			if j, err := w.Jobs.Get(w.t.Context(), admin, id); err != nil {
+				w.t.Fatal(err)
+			} else if j.State == record.JobAssigned {
+				unsent = append(unsent, id)
+			}
+		}
+		return len(unsent) > 0 && len(unsent)+int(calls.Load()) == len(all)
+	})
+	return all, unsent
+}
+
+// TestAJobAtAnEndpointWhoseEventIsLostEnds: it can never be sent.
+func TestAJobAtAnEndpointWhoseEventIsLostEnds(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		var calls atomic.Int32
+		answer := make(chan struct{})
+		w := emptyWorld(t, embedded.Config{})
+		url := w.net.Host("endpoint").Serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls.Add(1); <-answer }))
+		w.startWithEndpoint(url, w.reachable)
+		_, unsent := w.assignedToBusyEndpoint(&calls)
+		if _, err := w.store.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+			for _, id := range unsent {
+				tx.Delete(record.EventKey(id))
+			}
+			return nil
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		close(answer)
+		for _, id := range unsent {
+			if j := w.is(id, record.JobFailed); j.Reason != record.JobEventLost {
+				t.Errorf("%+v", j)
+			}
+		}
+	})
+}
+
 // TestARemovedEndpointGetsNoMoreJobs: of those that were assigned to it before, each would be sent without the member's headers.
 func TestARemovedEndpointGetsNoMoreJobs(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
@@ -191,21 +238,7 @@ func TestARemovedEndpointGetsNoMoreJobs(t *testing.T) {
 			<-answer
 		}))
 		w.startWithEndpoint(url, w.reachable)
-		var ids []string
-		for range 20 {
-			ids = append(ids, w.submit().ID)
-		}
-		w.eventually(func() bool {
-			assigned := 0
-			for _, id := range ids {
-				if j, err := w.Jobs.Get(t.Context(), admin, id); err != nil {
-					t.Fatal(err)
-				} else if j.State == record.JobAssigned {
-					assigned++
-				}
-			}
-			return assigned > 0 && assigned+int(calls.Load()) == len(ids)
-		})
+		ids, _ := w.assignedToBusyEndpoint(&calls)
 		if _, err := w.Federations.ChangeReplicas(t.Context(), admin, "grayifyr0", federations.ReplicasRequest{
 			Remove: []oscar.Member{{Type: oscar.MemberEndpoint, URL: url}},
 		}); err != nil {

@@ -313,6 +313,11 @@ func (s situation) reportedEnd() decision {
 	return d
 }
 
+// eventLost ends a job whose event cannot be read.
+func (s situation) eventLost() decision {
+	return s.end(record.JobFailed, record.JobEventLost, "its event cannot be read any more")
+}
+
 // podOf is what a report says of the pod, as much as is kept.
 func podOf(r *record.JobReport) *record.JobPod {
 	if r.Pod == nil {

@@ -174,10 +174,10 @@ func (c *Controller) sealed(ctx context.Context, steps []*assignStep) ([]*step, 
 			keys = append(keys, record.EventKey(p.id()))
 		}
 	}
-	var view store.View
+	var events store.View
 	if len(keys) > 0 {
 		var err error
-		if view, err = c.store.Read(ctx, keys...); err != nil {
+		if events, err = c.store.Read(ctx, keys...); err != nil {
 			return nil, err
 		}
 	}
@@ -188,10 +188,10 @@ func (c *Controller) sealed(ctx context.Context, steps []*assignStep) ([]*step, 
 		g.Go(func() error {
 			out[i] = &p.step
 			if !known[i] {
-				body, err := c.openEvent(view, p.id())
+				body, err := c.openEvent(events, p.id())
 				if err != nil {
 					c.cfg.Logger.Error("the event of a job cannot be had", "job", p.id(), "error", err)
-					out[i] = lostEvent(p, c.cfg.Now())
+					c.state.Read(func(v *view.View) { out[i] = lostEvent(v, p, c.cfg.Now()) })
 					return nil
 				}
 				bodies[i] = body
@@ -220,10 +220,9 @@ func (c *Controller) openAt(v store.View, key, job string) ([]byte, error) {
 	return c.cfg.Identity.Open(e.Sealed, seal.Header{Purpose: seal.PurposeEvent, UID: job}, c.cfg.Now())
 }
 
-func lostEvent(p *assignStep, now time.Time) *step {
-	sit := situation{job: p.was, now: now}
-	d := sit.end(record.JobFailed, record.JobEventLost, "its event cannot be read any more")
-	return &step{name: "end", rev: p.rev, was: p.was, next: d.next, remove: []string{record.EventKey(p.id())}}
+// lostEvent ends a job instead of its assignment.
+func lostEvent(v *view.View, p *assignStep, now time.Time) *step {
+	return stepOf(v, view.Versioned[record.Job]{Rec: &p.was, Rev: p.rev}, 0, situation{job: p.was, now: now}.eventLost())
 }
 
 // complete adds the records that are written beside the job's record: decision, assignment, event.

@@ -90,10 +90,13 @@ func (c *Controller) postJob(ctx context.Context, id string) (again time.Duratio
 		return 0, c.takeStep(ctx, sit, rev, sit.end(record.JobCancelled, record.JobFederationGone, "its federation was deleted"))
 	}
 	request, err := c.postRequest(ctx, &j)
-	if errors.Is(err, errNoEndpoint) {
+	switch {
+	case errors.Is(err, errNoEndpoint):
 		return 0, c.takeStep(ctx, sit, rev, sit.withdraw(record.JobWithdrawn, err.Error()))
-	}
-	if err != nil {
+	case errors.Is(err, errNoEvent):
+		c.cfg.Logger.Error("the event of a job cannot be had", "job", id, "error", err)
+		return 0, c.takeStep(ctx, sit, rev, sit.eventLost())
+	case err != nil:
 		return 0, err
 	}
 	next := j
@@ -223,7 +226,8 @@ type outgoing struct {
 	lax     bool
 }
 
-// postRequest makes the request for a job: its event, with the member's own headers; errNoEndpoint when that is gone.
+// postRequest makes the request for a job: its event, with the member's own headers; errNoEndpoint or errNoEvent when one is
+// gone.
 func (c *Controller) postRequest(ctx context.Context, j *record.Job) (*outgoing, error) {
 	var f *record.Federation
 	c.state.Read(func(v *view.View) { f = v.Federations.Get(j.Federation).Rec })
@@ -236,7 +240,7 @@ func (c *Controller) postRequest(ctx context.Context, j *record.Job) (*outgoing,
 	}
 	body, err := c.openEvent(view, j.Job)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errNoEvent, err)
 	}
 	s, err := c.federations.WithSecrets(ctx, f)
 	if err != nil {
@@ -246,7 +250,7 @@ func (c *Controller) postRequest(ctx context.Context, j *record.Job) (*outgoing,
 	if s.Federation != nil {
 		members = s.Federation.Members
 	}
-	i := slices.IndexFunc(members, func(m oscar.Member) bool { return m.URL == j.Place.URL })
+	i := slices.IndexFunc(members, func(m oscar.Member) bool { return !m.Replica() && m.URL == j.Place.URL })
 	if i < 0 {
 		return nil, errNoEndpoint
 	}
@@ -256,7 +260,10 @@ func (c *Controller) postRequest(ctx context.Context, j *record.Job) (*outgoing,
 	}, nil
 }
 
-var errNoEndpoint = errors.New("the endpoint is no member any more")
+var (
+	errNoEndpoint = errors.New("the endpoint is no member any more")
+	errNoEvent    = errors.New("the event cannot be read")
+)
 
 // post sends a request, once.
 func (p *poster) post(ctx context.Context, out *outgoing) postedWhat {

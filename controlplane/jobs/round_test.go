@@ -9,6 +9,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/delegation"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/internal/clock"
@@ -284,4 +285,17 @@ func TestAPauseDoesNotGrowByWrongClocks(t *testing.T) {
 			t.Errorf("%+v", p.notes)
 		}
 	})
+}
+
+// TestAFrozenJobWhoseEventIsLostGoesOnWhereItIs: no other member can be sent it.
+func TestAFrozenJobWhoseEventIsLostGoesOnWhereItIs(t *testing.T) {
+	frozen := record.Job{
+		V: record.Version, Job: "job", Federation: "federation-000000", GroupID: "federation-000000", Owner: "alice", Cluster: "cluster-0000", Service: "federation-000000",
+		State: record.JobQueued, Frozen: &record.Place{ClusterID: "cluster-0000", ServiceName: "federation-000000", ClusterUID: "cluster-0000"},
+	}
+	p := lostEvent(view.Of(queues{3, 1, 0, 0}.records(t)...), &assignStep{step: step{rev: 9, was: frozen}}, time.Now())
+	i := slices.IndexFunc(p.put, func(s gate.Staged) bool { return s.Key == record.OfferAnswerKey("cluster-0000", "job") })
+	if i < 0 || p.put[i].Rec.(record.OfferAnswer).Answer != record.OfferRestore || p.next.Frozen != nil || p.next.State != record.JobFailed {
+		t.Errorf("%+v", p)
+	}
 }
