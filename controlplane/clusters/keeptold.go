@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store"
@@ -15,7 +14,8 @@ import (
 
 // A readmission deletes the reports of a cluster. Its syncer looks at its OSCAR again and reports anew, but some things that it
 // has reported cannot be seen any more: which buckets and volume go with a service, that a service stood which is gone, that a
-// Secret without a service is ours, and that a refresh token was revoked. The orders keep these.
+// Secret without a service is ours, what the end of a service has left, and that a refresh token was revoked. The orders keep
+// these.
 
 const (
 	// toldAtOnce is how many orders one transaction changes at most: each with its federation.
@@ -83,7 +83,7 @@ func (c *Controller) forgottenReports(cluster string) (out []toldReport) {
 		}
 		n := v.Nodes.Get(cluster)
 		for name, d := range n.Desired.All() {
-			told := toldOf(d.Rec, n.Observed.Get(name).Rec)
+			told := toldOf(d, n.Observed.Get(name).Rec)
 			if reflect.DeepEqual(told, d.Rec.Told) || v.Federations.Get(d.Rec.Federation).Rec == nil {
 				continue
 			}
@@ -108,17 +108,16 @@ func (c *Controller) forgottenReports(cluster string) (out []toldReport) {
 }
 
 // toldOf is what an order keeps of the report about it, beside what it has kept of earlier ones; nil for nothing.
-func toldOf(d *record.Desired, o *record.Observed) *record.Told {
-	if o == nil || o.UID != d.UID || record.Strange(d) != "" {
+func toldOf(order view.Versioned[record.Desired], o *record.Observed) *record.Told {
+	d := order.Rec
+	if o == nil || o.UID != d.UID || record.Strange(d) != "" || d.End() != nil {
 		return d.Told
 	}
 	var out record.Told
 	if d.Told != nil {
 		out = *d.Told
 	}
-	if d.Intent == record.IntentApply && d.Drift == oscar.DriftReport {
-		out.Applied = cmp.Or(o.Applied(), out.Applied)
-	}
+	out.Applied = cmp.Or(o.Applied(), out.Applied)
 	if d.Tombstone() && d.Data == record.DataDelete && o.Phase != record.PhaseDeleted {
 		if len(o.BucketsMade) > 0 {
 			out.BucketsMade = o.BucketsMade
@@ -127,6 +126,12 @@ func toldOf(d *record.Desired, o *record.Observed) *record.Told {
 	}
 	if o.Bare != "" || o.ReadBack != "" || o.Phase == record.PhaseDeleted {
 		out.Bare = o.Bare
+	}
+	if (view.ReplicaState{Desired: d, DesiredRev: order.Rev, Observed: o}).Acknowledged() {
+		out = record.Told{End: &record.End{
+			BucketsMade: o.BucketsMade, BucketFates: o.BucketFates, VolumeFate: o.VolumeFate, SecretLeft: o.SecretLeft,
+			Operation: o.Operation, Message: o.Message,
+		}}
 	}
 	if raw, err := record.Encode(out); err != nil || len(raw) > maxTold {
 		return d.Told

@@ -62,13 +62,25 @@ type Desired struct {
 
 // Told is what is kept of a report that is deleted.
 type Told struct {
-	// Applied is the newest generation that was seen in place; it is kept where drift is only reported.
+	// Applied is the newest generation that was seen in place.
 	Applied int64 `json:"applied,omitempty"`
 	// BucketsMade and Volume are to be deleted with a service.
 	BucketsMade []string `json:"buckets_made,omitempty"`
 	Volume      *Volume  `json:"volume,omitempty"`
 	// Bare is Observed.Bare of a life that was not seen in place since.
 	Bare string `json:"bare,omitempty"`
+	// End is how the tombstone was acknowledged: it is acknowledged so again.
+	End *End `json:"end,omitempty"`
+}
+
+// End is what an acknowledged tombstone's report says beside its phase.
+type End struct {
+	BucketsMade []string     `json:"buckets_made,omitempty"`
+	BucketFates []BucketFate `json:"bucket_fates,omitempty"`
+	VolumeFate  *VolumeFate  `json:"volume_fate,omitempty"`
+	SecretLeft  bool         `json:"secret_left,omitempty"`
+	Operation   string       `json:"operation,omitempty"`
+	Message     string       `json:"message,omitempty"`
 }
 
 // VolumeOf is what was reported last that the service of a life mounts; nil for nothing. Both may be nil.
@@ -80,6 +92,14 @@ func VolumeOf(d *Desired, o *Observed) *Volume {
 		return d.Told.Volume
 	}
 	return nil
+}
+
+// End is how the tombstone was acknowledged before a readmission; nil when it was not.
+func (d *Desired) End() *End {
+	if d.Told == nil || !d.Tombstone() {
+		return nil
+	}
+	return d.Told.End
 }
 
 // Tombstone says whether the record orders a deletion.

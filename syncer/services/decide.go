@@ -153,8 +153,14 @@ func (s *Services) settle(ctx context.Context, v *observation) error {
 	return nil
 }
 
-// acknowledge reports that a tombstone's service is gone.
+// acknowledge reports that a tombstone's service is gone. What was told of its end before a readmission is told again.
 func (s *Services) acknowledge(ctx context.Context, v *observation, d decision) error {
+	if end := v.desired.End(); end != nil {
+		return s.report(ctx, v, finding{
+			phase: record.PhaseDeleted, reason: record.ReasonDeleted, message: d.message, operation: end.Operation,
+			made: end.BucketsMade, fates: end.BucketFates, volume: end.VolumeFate, secretLeft: end.SecretLeft,
+		})
+	}
 	f := finding{phase: record.PhaseDeleted, reason: record.ReasonDeleted, message: d.message, secretLeft: v.local.secretAlone}
 	deleted := v.observed != nil && v.observed.ReadBack != ""
 	s.process.writes.change(v.name, func(n *recent) { deleted = deleted || n.erased == v.desired.UID })

@@ -112,14 +112,11 @@ func (s *Services) keepBare(ctx context.Context, v *observation, bare []byte) er
 // hadSecret says that the service was seen in place and is to have secrets: who deleted it, or an OSCAR that died
 // meanwhile, has left that Secret.
 func (v *observation) hadSecret() bool {
-	return v.desired.Intent == record.IntentApply && v.observed != nil && v.observed.ReadBack != "" &&
-		v.def != nil && len(v.def.Service.Environment.Secrets) > 0
+	return v.desired.Intent == record.IntentApply && v.everStood() && v.def != nil && len(v.def.Service.Environment.Secrets) > 0
 }
 
 // inheritsSecret says that what stands is of an earlier life, and this one was not seen in place.
-func (v *observation) inheritsSecret() bool {
-	return v.desired.SecretLeft && (v.observed == nil || v.observed.ReadBack == "")
-}
+func (v *observation) inheritsSecret() bool { return v.desired.SecretLeft && !v.everStood() }
 
 // barePOST is the body that makes the service bare, and noted, before a POST of secrets; nil for another POST.
 func (s *Services) barePOST(ctx context.Context, v *observation) ([]byte, error) {

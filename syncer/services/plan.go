@@ -189,7 +189,7 @@ func (s situation) proven() bool {
 // halfCreated says that the first creation of a coordinator ended before its buckets. A PUT makes them, but no tags,
 // without which nobody is given a link to them: it is told. A worker does without.
 func (s situation) halfCreated() bool {
-	return !s.local.worker && len(s.local.missing) > 0 && !s.stood() && (s.observed == nil || s.observed.ReadBack == "")
+	return !s.local.worker && len(s.local.missing) > 0 && !s.everStood()
 }
 
 func (s situation) lacksBuckets() string {

@@ -12,6 +12,9 @@ func planRemoval(s situation) decision {
 	if s.observed != nil && s.observed.Phase == record.PhaseDeleted && s.observed.DesiredRevision == s.revision {
 		return decision{act: rest}
 	}
+	if end := s.desired.End(); end != nil {
+		return decision{act: acknowledge, message: end.Message}
+	}
 	switch s.local.whose {
 	case noService:
 		return planGone(s, "")

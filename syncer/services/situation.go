@@ -262,6 +262,13 @@ func (s situation) stood() bool {
 	return told != nil && told.Applied == s.desired.Generation && (s.observed == nil || s.observed.ReadBack == "")
 }
 
+// everStood says that a generation of this life was once seen in place, as the last report tells or one that a readmission has
+// deleted.
+func (s situation) everStood() bool {
+	told := s.desired.Told
+	return s.observed != nil && s.observed.ReadBack != "" || told != nil && told.Applied != 0
+}
+
 // forgotten says that the service has the marks of what is desired, and that no report tells whether it was in place: those
 // of a cluster that was revoked are gone.
 func (s situation) forgotten() bool {
