@@ -128,7 +128,7 @@ func (c *Client) SetClusterState(ctx context.Context, id, state string) (*v1.Clu
 }
 
 // ReadmitCluster gives a revoked cluster its rights again. What it had reported is
-// forgotten.
+// forgotten. One that was paused or cordoned is so again.
 func (c *Client) ReadmitCluster(ctx context.Context, id string) (*v1.Cluster, error) {
 	return send[v1.Cluster](ctx, c, http.MethodPut, clusterPath(id)+"/state", v1.ClusterState{State: v1.ClusterActive, Readmit: true})
 }

@@ -155,7 +155,7 @@ func (s *Server) setClusterState(w http.ResponseWriter, r *http.Request) error {
 	case !in.Readmit:
 		c, err = s.cp.Clusters.SetState(r.Context(), caller, id, in.State)
 	case in.State != v1.ClusterActive:
-		return fault.Invalid(oscar.Violation{Path: "readmit", Rule: oscar.RuleOneOf, Value: in.State, Message: "a cluster that is readmitted is active"})
+		return fault.Invalid(oscar.Violation{Path: "readmit", Rule: oscar.RuleOneOf, Value: in.State, Message: "readmit goes with state active; a cluster that was paused or cordoned is so again"})
 	default:
 		c, err = s.cp.Clusters.Readmit(r.Context(), caller, id)
 	}

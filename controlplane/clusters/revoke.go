@@ -1,6 +1,7 @@
 package clusters
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -49,6 +50,7 @@ func (c *Controller) revokeExcessive(ctx context.Context, id string) error {
 			}
 			reg.Revoked = revocation
 			if reg.Removal == nil {
+				revocation.State = reg.State
 				reg.State, told.State = record.ClusterRevoked, record.ClusterRevoked
 			}
 			tx.Put(key, reg)
@@ -68,7 +70,7 @@ func (c *Controller) revokeExcessive(ctx context.Context, id string) error {
 }
 
 // Readmit ends a revocation. The same transaction deletes the reports of the cluster, so that it is
-// within its limits again; it reports anew when it connects.
+// within its limits again; it reports anew when it connects. One that was paused or cordoned is so again.
 func (c *Controller) Readmit(ctx context.Context, caller identity.Caller, id string) (*Cluster, error) {
 	if !caller.Administrator {
 		return nil, fault.AdminOnly("change clusters")
@@ -91,7 +93,8 @@ func (c *Controller) Readmit(ctx context.Context, caller identity.Caller, id str
 		if c.forgetsPosted(id) || len(c.forgottenReports(id)) > 0 {
 			return &fault.Error{Code: fault.CodeUnavailable, RetryAfter: time.Second, Message: "what was reported there is being noted; try again in a moment"}
 		}
-		reg.Revoked, reg.State, told.State = nil, record.ClusterActive, record.ClusterActive
+		state := cmp.Or(reg.Revoked.State, record.ClusterActive)
+		reg.Revoked, reg.State, told.State = nil, state, state
 		tx.Expect(key)
 		tx.Expect(desired)
 		tx.Put(key, reg)

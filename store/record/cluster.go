@@ -25,6 +25,8 @@ type Cluster struct {
 type Revocation struct {
 	Message string `json:"message"`
 	At      Time   `json:"at" record:"id"`
+	// State is the one that a readmission gives back; empty is active.
+	State ClusterState `json:"state,omitempty"`
 }
 
 // Fence is bumped by whatever changes the set of clusters that may be placed on.

@@ -165,7 +165,7 @@ func TestASyncerThatKeepsWatchingIsToldNothingOfTheNextClusterOfItsName(t *testi
 }
 
 // A cluster that writes without end loses its rights and says so; nothing is placed
-// there and its services go on. Readmitted, it reports anew, all that it has at once,
+// there and its services go on. Readmitted, it is paused as it was; then it reports anew, all that it has at once,
 // and stays.
 func TestAClusterThatWritesTooMuchIsRevokedUntilItIsReadmitted(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
@@ -173,6 +173,9 @@ func TestAClusterThatWritesTooMuchIsRevokedUntilItIsReadmitted(t *testing.T) {
 			cfg.Limits = access.Limits{Keys: 50, Rate: 10} // and 10,000 at once
 		}})
 		if _, err := create(w, body); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Client.SetClusterState(t.Context(), c, "paused"); err != nil {
 			t.Fatal(err)
 		}
 		w.Cluster(c).Stop()
@@ -211,7 +214,7 @@ func TestAClusterThatWritesTooMuchIsRevokedUntilItIsReadmitted(t *testing.T) {
 			t.Errorf("it was activated as if nothing had been: %v", err)
 		}
 		for range 2 {
-			if v, err := w.Client.ReadmitCluster(t.Context(), c); err != nil || v.State != "active" || v.Revoked != nil {
+			if v, err := w.Client.ReadmitCluster(t.Context(), c); err != nil || v.State != "paused" || v.Revoked != nil {
 				t.Fatalf("readmitted: %+v, %v", v, err)
 			}
 		}
@@ -228,8 +231,11 @@ func TestAClusterThatWritesTooMuchIsRevokedUntilItIsReadmitted(t *testing.T) {
 				told = append(told, e.By+" "+e.Detail)
 			}
 		}
-		if len(told) != 2 || told[0] != "cluster_admin readmitted" || !strings.HasPrefix(told[1], " revoked: ") {
+		if len(told) != 3 || told[0] != "cluster_admin readmitted" || !strings.HasPrefix(told[1], " revoked: ") {
 			t.Errorf("the audit says %q", told)
+		}
+		if _, err := w.Client.SetClusterState(t.Context(), c, "active"); err != nil {
+			t.Fatal(err)
 		}
 		w.Cluster(c).Start()
 		if err := w.CP.Clusters.Await(t.Context(), c); err != nil {

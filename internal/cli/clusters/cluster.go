@@ -95,7 +95,7 @@ func Readmit(a *command.App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "readmit CLUSTER",
 		Short:   "Give a cluster its rights again",
-		Long:    "Give a cluster its rights again that lost them, since it wrote too much.",
+		Long:    "Give a cluster its rights again that lost them, since it wrote too much. One that was paused or cordoned is so again.",
 		Example: "  oscarfed cluster readmit oscar-cluster-a",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.ID = args[0]
