@@ -2,6 +2,7 @@ package syncer_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 
@@ -120,4 +121,32 @@ func TestALongListOfJobsHoldsNoOtherServiceUp(t *testing.T) {
 		let()
 		r.await(p, record.PhaseDeleted)
 	})
+}
+
+// TestJobsThatCannotBeCountedAreTold: the deletion waits for them, and goes on when they can be.
+func TestJobsThatCannotBeCountedAreTold(t *testing.T) {
+	for name, cancelled := range map[string]bool{"until they can be": false, "until they are to be cancelled": true} {
+		t.Run(name, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				r := newRig(t, oscarsim.Config{})
+				r.start()
+				p := newReplica("grayify")
+				r.makeReady(p)
+				r.fault(oscarsim.OpLogs, oscarsim.Fault500, 0)
+				r.want(p, record.IntentDelete)
+				if o := r.await(p, record.PhaseFailed, because(record.ReasonDeleteFailed)); !strings.Contains(o.Message, "cannot be counted") || !strings.Contains(o.Message, "500") {
+					t.Errorf("told as %q", o.Message)
+				}
+				asked := r.sim.Calls()[oscarsim.OpLogs]
+				r.eventually("they are counted again", func() bool { return r.sim.Calls()[oscarsim.OpLogs] > asked })
+				r.equalCalls(p.name, "create")
+				if cancelled {
+					r.want(p, record.IntentDelete, func(d *record.Desired) { d.Jobs = record.JobsCancel })
+				} else {
+					r.sim.ClearFaults()
+				}
+				r.await(p, record.PhaseDeleted)
+			})
+		})
+	}
 }

@@ -25,7 +25,7 @@ var words = map[record.Reason]string{ //nolint:gochecknoglobals // a constant
 	record.ReasonQueueTooLong:       "the writes of CLUSTER have to wait too long: try again later, or take another cluster",
 	record.ReasonOscarUnreachable:   "see that the OSCAR of CLUSTER answers; its syncer tries again by itself",
 	record.ReasonStorageUnreachable: "see that the MinIO of CLUSTER answers; its syncer tries again by itself",
-	record.ReasonDeleteFailed:       "read the message: the OSCAR of CLUSTER keeps the service; it is tried again by itself",
+	record.ReasonDeleteFailed:       "read the message: CLUSTER keeps the service; it is tried again by itself",
 	record.ReasonDetachFailed:       "read the message: the OSCAR of CLUSTER keeps the service; it is tried again by itself",
 	record.ReasonDriftUnfixable:     "somebody changes the service on CLUSTER again and again: stop them, or use drift: report",
 	record.ReasonMarkLost:           "our marks were taken off the service on CLUSTER: delete it there, and it is created again",

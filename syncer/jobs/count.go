@@ -20,6 +20,8 @@ const (
 	countShare = 4
 	// countRunning is after how long running jobs are counted anew.
 	countRunning = 10 * time.Second
+	// countTries is after how many failures in a row it is told that jobs cannot be counted.
+	countTries = 3
 	// counters is how many services are counted for at the same time.
 	counters = 2
 )
@@ -46,8 +48,11 @@ type RunningCount struct {
 	Half bool
 	// until is how long it is believed; zero before the first one.
 	until time.Time
-	// retry is the pause after the last one failed.
-	retry time.Duration
+	// retry is the pause after the last one failed, and failures how many have since the last that did not.
+	retry    time.Duration
+	failures int
+	// failure is why, when that is told.
+	failure error
 }
 
 // NewCounts starts nothing.
@@ -68,6 +73,16 @@ func (c *Counts) Read(name, uid string, now time.Time) *RunningCount {
 	if n := c.of[name]; n != nil && n.uid == uid && now.Before(n.until) {
 		seen := *n
 		return &seen
+	}
+	return nil
+}
+
+// Failure is why the jobs of a life of a service cannot be counted; nil when they can be, or may be soon.
+func (c *Counts) Failure(name, uid string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := c.of[name]; n != nil && n.uid == uid {
+		return n.failure
 	}
 	return nil
 }
@@ -112,7 +127,11 @@ func (c *Counts) took(name, uid string, began time.Time, running int, half bool,
 	if err != nil {
 		n.retry = min(max(2*n.retry, time.Second), maxJobPause)
 		c.queue.AddAfter(name, n.retry)
-		return false
+		if n.failures++; n.failures != countTries {
+			return false
+		}
+		n.failure = err
+		return true
 	}
 	now := c.session.Now()
 	lasted, pause := now.Sub(began), countPause
@@ -120,7 +139,7 @@ func (c *Counts) took(name, uid string, began time.Time, running int, half bool,
 		pause = countRunning
 	}
 	news = !now.Before(n.until) || (n.Running > 0) != (running > 0) || n.Half != half
-	n.Running, n.Half, n.retry, n.until = running, half, 0, now.Add(max(countAge, countShare*lasted))
+	n.Running, n.Half, n.retry, n.failures, n.failure, n.until = running, half, 0, 0, nil, now.Add(max(countAge, countShare*lasted))
 	c.queue.AddAfter(name, max(pause, (countShare-1)*lasted))
 	return news
 }

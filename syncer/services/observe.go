@@ -322,6 +322,9 @@ func (s *Services) complete(v *observation, listed time.Time, half bool) error {
 		if n := s.deps.Counts.Read(v.name, v.desired.UID, s.session.Now()); n != nil && (!n.Half || half || !v.fresh) {
 			v.local.running, v.local.counted = max(v.local.running, n.Running), true
 		}
+		if err := s.deps.Counts.Failure(v.name, v.desired.UID); err != nil {
+			v.local.uncounted = manager.Scrub(err.Error(), v.secrets()...)
+		}
 	}
 	v.memory = s.process.writes.read(v.name, v.desired, v.revision)
 	v.moved = v.def != nil && v.applied() && v.observed.Storage != v.def.Storage.Mark()

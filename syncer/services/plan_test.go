@@ -225,6 +225,8 @@ func TestPlan(t *testing.T) {
 		{"tombstone, running jobs", situation{desired: tombstone, local: mine(func(l *local) { l.running = 1 })}, decision{act: report, phase: record.PhaseDeleting, reason: record.ReasonJobsRunning, after: pollJobs}},
 		{"tombstone, running jobs, cancel", situation{desired: desired(record.IntentDelete, func(d *record.Desired) { d.Jobs = "cancel" }), local: mine(func(l *local) { l.running = 1 })}, decision{act: detach}},
 		{"tombstone, jobs not counted", situation{desired: tombstone, local: mine(func(l *local) { l.counted = false })}, decision{act: count}},
+		{"tombstone, jobs cannot be counted", situation{desired: tombstone, local: mine(func(l *local) { l.counted, l.uncounted = false, "why" })}, report1(record.PhaseFailed, record.ReasonDeleteFailed)},
+		{"tombstone, jobs cannot be counted, cancel", situation{desired: desired(record.IntentDelete, func(d *record.Desired) { d.Jobs = "cancel" }), local: mine(func(l *local) { l.counted, l.uncounted = false, "why" })}, decision{act: detach}},
 		{"tombstone, jobs not counted, one is known", situation{desired: tombstone, local: mine(func(l *local) { l.counted, l.running = false, 1 })}, decision{act: report, phase: record.PhaseDeleting, reason: record.ReasonJobsRunning, after: pollJobs}},
 		{"tombstone, jobs not counted, cancel", situation{desired: desired(record.IntentDelete, func(d *record.Desired) { d.Jobs = "cancel" }), local: mine(func(l *local) { l.counted = false })}, decision{act: detach}},
 		{"tombstone, paused cluster", situation{desired: tombstone, local: mine(), Standing: paused}, decision{act: rest}},

@@ -100,6 +100,9 @@ func planOurEnd(s situation) decision {
 	case s.local.running > 0 && s.desired.Jobs != record.JobsCancel:
 		return decision{act: report, phase: record.PhaseDeleting, reason: record.ReasonJobsRunning, after: pollJobs,
 			message: "jobs of the service are running, and its DELETE would end them; it goes when they have ended, or at once with ?jobs=cancel"}
+	case !s.local.counted && s.desired.Jobs != record.JobsCancel && s.local.uncounted != "":
+		return decision{act: report, phase: record.PhaseFailed, reason: record.ReasonDeleteFailed, message: fmt.Sprintf(
+			"the jobs of the service cannot be counted (%s), and its DELETE would end them; it goes when they are known to have ended, or at once with ?jobs=cancel", s.local.uncounted)}
 	case !s.local.counted && s.desired.Jobs != record.JobsCancel:
 		return decision{act: count}
 	}

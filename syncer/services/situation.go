@@ -53,6 +53,8 @@ type local struct {
 	// counted says that they were counted a moment ago.
 	running int
 	counted bool
+	// uncounted is why they cannot be counted; empty when they can be, or may be soon.
+	uncounted string
 	// missing are buckets that its creation should have made and that are not
 	// there; known when fresh, and by the list of the last probe.
 	missing []string
