@@ -12,6 +12,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/recovery"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -164,6 +165,27 @@ func TestTheSecondIsFreeWhenTheFirstIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.sameAs("c", "")
+	})
+}
+
+// TestAChangeDoesNotWaitForAClusterWithTheOSCAROfAnother, and does not call it paused.
+func TestAChangeDoesNotWaitForAClusterWithTheOSCAROfAnother(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.mustCreate()
+		w.clusters["c"].does(silent) // as a syncer is that writes nothing to its OSCAR
+		w.tellsOscar("b", "same")
+		w.tellsOscar("c", "same")
+		w.sameAs("c", "b")
+		began := time.Now()
+		s := send(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service
+		res, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: time.Hour})
+		if err != nil || len(res.Away) != 1 || time.Since(began) >= time.Hour {
+			t.Fatalf("%+v, %v, after %s", res, err, time.Since(began))
+		}
+		if st := res.Away[0].Status; st.Phase != record.PhasePending || st.Reason != record.ReasonSameOscar {
+			t.Errorf("%+v", st)
+		}
 	})
 }
 

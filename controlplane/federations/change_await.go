@@ -87,7 +87,7 @@ func (c *Controller) verdict(ctx context.Context, a attempt, q request.Claim) er
 }
 
 // awaitApplied waits up to wait until no replica is still at work on the change. It does not
-// wait for a replica that is away or paused, or that has reported that it cannot.
+// wait for a replica that is away or stopped, or that has reported that it cannot.
 func (c *Controller) awaitApplied(ctx context.Context, ch Change, uid string, wait time.Duration) (res *ChangeResult, err error) {
 	err = c.state.Follow(ctx, uid, wait, func(over bool) (bool, error) {
 		var atWork bool
@@ -203,13 +203,13 @@ func (c *Controller) changed(ch Change, uid string) (res *ChangeResult, atWork b
 }
 
 // aboutToApply says whether a replica that has not applied a generation is about to: its syncer
-// is connected, is not paused, and has not reported that it cannot.
+// is connected, writes to its OSCAR, and has not reported that it cannot.
 func aboutToApply(st *view.Status, generation int64) bool {
 	switch st.Phase {
 	case record.PhaseUnreachable, record.PhaseRefused:
 		return false
 	case record.PhasePending:
-		return st.Reason != record.ReasonPaused
+		return st.Reason != record.ReasonPaused && st.Reason != record.ReasonSameOscar
 	case record.PhaseFailed, record.PhaseHeld, record.PhaseWedged, record.PhaseDrifted:
 		return st.ObservedGeneration < generation
 	}

@@ -19,9 +19,11 @@ type ReplicaState struct {
 	Alive      bool
 	// Trouble is why nothing can be done on its cluster although its syncer is connected.
 	Trouble Trouble
-	// Stopped says that its cluster is paused.
-	Stopped  bool
-	LastSeen *time.Time
+	// Stopped says that nothing is written to its OSCAR: the cluster is paused, or has the OSCAR
+	// of another one, SameOscarAs.
+	Stopped     bool
+	SameOscarAs string
+	LastSeen    *time.Time
 	// Compared says that its cluster has compared everything in the present epoch.
 	Compared bool
 	// ClusterUID is the registration of its cluster.
@@ -61,7 +63,7 @@ func (r ReplicaState) Acknowledged() bool {
 
 // Settled says that nothing waits for a tombstone any more: it is acknowledged, its deletion
 // failed (the syncer tries again), or its cluster is away: without a syncer, out of its
-// syncer's reach, or paused.
+// syncer's reach, or stopped.
 func (r ReplicaState) Settled() bool {
 	return r.Acknowledged() || r.DefinitelyFailed() || r.WhyAway() != ""
 }

@@ -40,6 +40,37 @@ func TestWhyAServiceIsNotStoppedYet(t *testing.T) {
 	}
 }
 
+// A cluster that has the OSCAR of another one was said to be paused, and nothing said what ends that.
+func TestWhatWaitsForAClusterWithTheOSCAROfAnother(t *testing.T) {
+	f := &record.Federation{Generation: 2, RunState: record.RunStopped, Phase: record.PhaseReady}
+	for name, tc := range map[string]struct {
+		desired record.Desired
+		phase   record.Phase
+		says    string
+	}{
+		"a change":   {record.Desired{Intent: record.IntentApply, Generation: 2}, record.PhasePending, "generation 2 will be applied"},
+		"a stop":     {record.Desired{Intent: record.IntentApply, Generation: 1, RunState: record.RunStopped}, record.PhasePending, "it is to be stopped"},
+		"a deletion": {record.Desired{Intent: record.IntentDelete, Generation: 2}, record.PhaseDeleting, "it is deleted"},
+	} {
+		tc.desired.UID = "u"
+		r := ReplicaState{
+			Alive: true, RunStates: true, Stopped: true, SameOscarAs: "b", Desired: &tc.desired, DesiredRev: 2,
+			Observed: &record.Observed{UID: "u", Phase: record.PhaseReady, ObservedGeneration: 1, DesiredRevision: 1},
+		}
+		now := *f
+		if name == "a stop" {
+			now.Generation = 1
+		}
+		st := r.Status(&now, record.Member{})
+		if st.Phase != tc.phase || st.Reason != record.ReasonSameOscar || st.Message != tc.says+" when one of the two registrations is removed" {
+			t.Errorf("%s: %+v", name, st)
+		}
+		if why := r.WhyAway(); why != `its OSCAR is that of cluster "b", too` {
+			t.Errorf("%s: %s", name, why)
+		}
+	}
+}
+
 // A creation that a cluster did not vote about was said to be applied when the cluster is back, and was
 // refused some seconds later.
 func TestAClusterThatIsAwayIsPromisedNothingBeforeItsVote(t *testing.T) {

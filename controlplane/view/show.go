@@ -155,7 +155,10 @@ func (r ReplicaState) Status(f *record.Federation, m record.Member) *Status {
 
 // whyPaused says why a syncer makes and changes nothing, and until when.
 func (r ReplicaState) whyPaused(f *record.Federation) (why record.Reason, until string) {
-	if f.SecretsLost && !f.Paused && !r.Stopped {
+	switch {
+	case r.SameOscarAs != "":
+		return record.ReasonSameOscar, "when one of the two registrations is removed"
+	case f.SecretsLost && !f.Paused && !r.Stopped:
 		return record.ReasonSecretsLost, "when a change gives the secrets that a restore has lost, or sends environment.secrets without them"
 	}
 	return record.ReasonPaused, "when the pause ends"
@@ -207,6 +210,8 @@ func (r ReplicaState) showDeletion(st *Status) {
 	switch {
 	case o != nil && o.DesiredRevision == r.DesiredRev:
 		st.Phase, st.Message = o.Phase, reportedMessage(o)
+	case r.SameOscarAs != "":
+		st.Phase, st.Reason, st.Message = record.PhaseDeleting, record.ReasonSameOscar, "it is deleted when one of the two registrations is removed"
 	case r.Stopped:
 		st.Phase, st.Reason, st.Message = record.PhaseDeleting, record.ReasonPaused, "it is deleted when the pause of its cluster ends"
 	case r.Trouble.Reason != "":

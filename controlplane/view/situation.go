@@ -84,7 +84,8 @@ func (v *View) Replica(m record.Member, index int) ReplicaState {
 		r.LastSeen = &t
 	}
 	if n := v.Nodes.m[m.ClusterID]; n != nil && n.DesiredSelf.Rec != nil {
-		r.Stopped = n.DesiredSelf.Rec.State == record.ClusterPaused || n.DesiredSelf.Rec.SameOscarAs != ""
+		r.SameOscarAs = n.DesiredSelf.Rec.SameOscarAs
+		r.Stopped = n.DesiredSelf.Rec.State == record.ClusterPaused || r.SameOscarAs != ""
 	}
 	if d := v.Desired(m.ClusterID, m.ServiceName); d.Rec != nil && d.Rec.UID == m.UID {
 		r.Desired, r.DesiredRev = d.Rec, d.Rev

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/oscarfed/oscarfed/store/record"
@@ -42,6 +43,8 @@ func (r ReplicaState) WhyAway() string {
 		return Away(r.LastSeen)
 	case r.Trouble.Away:
 		return r.Trouble.Message
+	case r.SameOscarAs != "":
+		return fmt.Sprintf("its OSCAR is that of cluster %q, too", r.SameOscarAs)
 	case r.Stopped:
 		return "the cluster is paused"
 	}

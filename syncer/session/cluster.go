@@ -139,7 +139,8 @@ func DesiredIn(view *store.MirrorView, key string) *record.Desired {
 type Standing struct {
 	// State is that of the registration.
 	State record.ClusterState
-	// Stopped says that the cluster is paused or revoked: nothing is written to OSCAR.
+	// Stopped says that nothing is written to OSCAR: the cluster is paused or revoked, has the OSCAR
+	// of another one, or its record has a word that is not known.
 	Stopped bool
 	// Epoch is the present one as records name it, and Restored says that it is over:
 	// etcd was restored, and no control plane has begun another.
@@ -156,8 +157,8 @@ func (c *Cluster) Standing(kv store.KV, ok bool) (Standing, error) {
 	return Standing{State: reg.State, Stopped: stopped(reg), Epoch: reg.Word(), Restored: c.Restored(reg)}, nil
 }
 
-// stopped says whether nothing is written to OSCAR in the cluster's state. One that is
-// not known, of a newer control plane, is taken for a pause.
+// stopped says whether nothing is written to OSCAR. A word that is not known, of a newer control
+// plane, is taken for a pause.
 func stopped(reg *record.DesiredCluster) bool {
 	return reg.State == record.ClusterPaused || reg.State == record.ClusterRevoked || reg.SameOscarAs != "" || record.Strange(reg) != ""
 }
