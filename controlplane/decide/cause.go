@@ -90,7 +90,7 @@ func abortCode(members []record.Member) fault.Code {
 			continue
 		}
 		switch m.Cause.Reason {
-		case record.ReasonNameTaken, record.ReasonForeignBucket:
+		case record.ReasonNameTaken, record.ReasonForeignBucket, record.ReasonBucketLeft:
 			taken++
 		case record.ReasonNoVote, record.ReasonQueueTooLong, record.ReasonOscarUnreachable, record.ReasonStorageUnreachable:
 			silent++

@@ -85,6 +85,7 @@ func TestDecidePreparing(t *testing.T) {
 		"one no aborts at once":                     {votes(base(), 1, record.VoteNo, 0, because(record.ReasonDoesNotFit)), "abort", fault.CodeFailedPrecondition},
 		"a taken name is already_exists":            {votes(base(), 1, record.VoteNo, 0, because(record.ReasonNameTaken)), "abort", fault.CodeAlreadyExists},
 		"a foreign bucket is already_exists":        {votes(base(), 1, record.VoteNo, 0, because(record.ReasonForeignBucket)), "abort", fault.CodeAlreadyExists},
+		"a bucket that was left is already_exists":  {votes(base(), 1, record.VoteNo, 0, because(record.ReasonBucketLeft)), "abort", fault.CodeAlreadyExists},
 		"taken and unfit is failed_precondition":    {votes(votes(base(), 0, record.VoteNo, 0, because(record.ReasonNameTaken)), 1, record.VoteNo, 0, because(record.ReasonDoesNotFit)), "abort", fault.CodeFailedPrecondition},
 		"silence until the deadline is unavailable": {late(votes(base(), 0, record.VoteYes, 0)), "abort", fault.CodeUnavailable},
 		"a queue beyond the limit is unavailable":   {votes(votes(base(), 0, record.VoteYes, 0), 1, record.VoteYes, 1000), "abort", fault.CodeUnavailable},
