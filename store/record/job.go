@@ -116,7 +116,8 @@ type Job struct {
 	// Posting is the delivery to an endpoint that is under way, or whose outcome is not
 	// known.
 	Posting *Posting `json:"posting,omitempty"`
-	// Tries counts the attempts that were refused since it was accepted or replayed.
+	// Tries counts the attempts that were refused, or could not read their inputs, since it was
+	// accepted or replayed.
 	Tries int `json:"tries,omitempty"`
 	// NotBefore ends the pause before the next attempt.
 	NotBefore *Time `json:"not_before,omitempty"`
@@ -159,8 +160,11 @@ func (j *Job) RefusedAt() []string {
 	var out []string
 	left := j.Tries
 	for i := len(j.Past) - 1; i >= 0 && left > 0; i-- {
-		if j.Past[i].State == JobRefused {
-			out = append(out, j.Past[i].Place)
+		switch a := j.Past[i]; {
+		case a.State == JobRefused:
+			out = append(out, a.Place)
+			left--
+		case a.State == JobFailed && a.Reason == JobInputsUnreadable: // a try, and no refusal
 			left--
 		}
 	}

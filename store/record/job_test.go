@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,5 +32,20 @@ func TestJobNamesAreTakenApart(t *testing.T) {
 		if job, attempt, ok := record.OfJobName(name); ok {
 			t.Errorf("%q is attempt %d of %q", name, attempt, job)
 		}
+	}
+}
+
+// TestAPlaceThatRefusedTheJobBeforeItsReplayWasAvoided: an attempt that could not read its inputs counts as a try, and the
+// loop took a refusal from before the replay in its place.
+func TestAPlaceThatRefusedTheJobBeforeItsReplayWasAvoided(t *testing.T) {
+	refused := func(place string) record.Attempt { return record.Attempt{State: record.JobRefused, Place: place} }
+	unread := record.Attempt{State: record.JobFailed, Reason: record.JobInputsUnreadable, Place: "c/s"}
+	j := record.Job{Past: []record.Attempt{refused("a/s"), refused("b/s"), unread}, Tries: 1}
+	if got := j.RefusedAt(); len(got) != 0 {
+		t.Errorf("after a replay it avoids %v", got)
+	}
+	j.Tries = 2
+	if got := j.RefusedAt(); !slices.Equal(got, []string{"b/s"}) {
+		t.Errorf("with one refusal since the replay it avoids %v", got)
 	}
 }
