@@ -24,7 +24,9 @@ func cancel(s situation, by string) (decision, error) {
 		return d, nil
 	case j.State.Ended():
 		return decision{}, hasEnded(j)
-	case j.Posting != nil || j.State == record.JobUncertain:
+	case j.State == record.JobUncertain:
+		return decision{}, &fault.Error{Code: fault.CodeFailedPrecondition, Message: "whether the endpoint took it is not known; find out, and say so: oscarfed job resolve " + j.Job}
+	case j.Posting != nil:
 		return decision{}, &fault.Error{Code: fault.CodeFailedPrecondition, Message: "it is being handed to an endpoint, which nobody can stop"}
 	case j.State == record.JobQueued, (s.report == nil || !s.report.State.Bound()) && !j.Posted && j.State != record.JobRunning:
 		if s.thawed {

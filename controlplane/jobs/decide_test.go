@@ -164,6 +164,18 @@ func TestWhatMayRunIsNeverTakenBack(t *testing.T) {
 	})
 }
 
+// TestCancellingAnUncertainJobSaysWhatToDo: it said that the job was being handed to an endpoint, which was over.
+func TestCancellingAnUncertainJobSaysWhatToDo(t *testing.T) {
+	for says, edit := range map[string]func(*situation){
+		"it is being handed to an endpoint": func(s *situation) { s.job.Posting = &record.Posting{} },
+		"oscarfed job resolve":              func(s *situation) { s.job.State = record.JobUncertain },
+	} {
+		if d, err := cancel(standingJob(edit), "me"); err == nil || d.name != "" || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q, %v; it should say %q", d.name, err, says)
+		}
+	}
+}
+
 // TestOrdersOfPeople never take back what may run, either.
 func TestOrdersOfPeople(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
