@@ -2,6 +2,7 @@ package view
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -49,5 +50,21 @@ func TestANameThatAllReplicasHaveIsTheCoordinators(t *testing.T) {
 				t.Errorf("%s, %s: %+v, %v", name, caller.Subject, p, err)
 			}
 		}
+	}
+}
+
+// TestMembersThatStayAreListedOnce, also while a change lists them again.
+func TestMembersThatStayAreListedOnce(t *testing.T) {
+	stays, new, leaves := record.Member{UID: "stays", ClusterID: "a"}, record.Member{UID: "new", ClusterID: "b"}, record.Member{UID: "leaves", ClusterID: "c"}
+	f := &record.Federation{
+		Members: []record.Member{stays}, Leaving: []record.Member{leaves},
+		Change: &record.Change{Members: []record.Member{stays, new, {Type: oscar.MemberEndpoint, URL: "https://e"}}},
+	}
+	var got []string
+	for _, m := range MembersOf(f) {
+		got = append(got, m.UID)
+	}
+	if !slices.Equal(got, []string{"stays", "leaves", "new"}) {
+		t.Errorf("%q", got)
 	}
 }

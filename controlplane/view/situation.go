@@ -126,12 +126,16 @@ func (v *View) Proposed(d *record.Desired, spec string) bool {
 	return ok && f.Rec.Change != nil && f.Rec.Change.Specs[d.UID] == spec
 }
 
-// MembersOf lists all members of a federation: the present ones, those that a change adds, and
-// those that leave.
+// MembersOf lists all members of a federation: the present ones, those that leave, and the replicas
+// that a change adds.
 func MembersOf(f *record.Federation) []record.Member {
 	out := slices.Concat(f.Members, f.Leaving)
 	if f.Change != nil {
-		out = append(out, f.Change.Members...)
+		for _, m := range f.Change.Members {
+			if m.Replica() && MemberOf(f.Members, m.UID) < 0 {
+				out = append(out, m)
+			}
+		}
 	}
 	return out
 }
