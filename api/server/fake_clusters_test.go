@@ -32,7 +32,7 @@ func (f clusterCases) List(ctx context.Context, c identity.Caller, _ listing.Que
 	for i := range f.clusters {
 		list = append(list, &f.clusters[i])
 	}
-	return listing.PageOf(list...), f.err
+	return pageOf(list...), f.err
 }
 
 func (f clusterCases) Get(ctx context.Context, c identity.Caller, id string) (*clusters.Cluster, error) {

@@ -25,6 +25,18 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/watch"
 )
 
+// pageOf is a page of entries that are in memory.
+func pageOf[T any](entries ...T) *listing.Page[T] {
+	return &listing.Page[T]{Each: func(fn func(T) error) error {
+		for _, one := range entries {
+			if err := fn(one); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+}
+
 // fake is a control plane that answers what a test puts into it and remembers
 // what it was asked.
 type fake struct {
@@ -156,7 +168,7 @@ func (f *fake) Services(ctx context.Context, c identity.Caller, q listing.Query,
 		}
 		list = append(list, one)
 	}
-	page := listing.PageOf(list...)
+	page := pageOf(list...)
 	if f.broken != nil {
 		each := page.Each
 		page.Each = func(fn func(federations.ListedService) error) error { return cmp.Or(each(fn), f.broken) }
@@ -228,7 +240,7 @@ func (f federationCases) List(ctx context.Context, c identity.Caller, q listing.
 	for i := range f.federations {
 		list = append(list, &f.federations[i])
 	}
-	page := listing.PageOf(list...)
+	page := pageOf(list...)
 	page.Next = f.next
 	return page, f.err
 }
@@ -244,7 +256,7 @@ func (f federationCases) ReplicaStatuses(ctx context.Context, c identity.Caller,
 			}
 		}
 	}
-	page := listing.PageOf(list...)
+	page := pageOf(list...)
 	page.Next = f.next
 	return page, f.err
 }

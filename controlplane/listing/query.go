@@ -48,18 +48,6 @@ type Page[T any] struct {
 	Each func(fn func(T) error) error
 }
 
-// PageOf is a page of entries that are in memory.
-func PageOf[T any](entries ...T) *Page[T] {
-	return &Page[T]{Each: func(fn func(T) error) error {
-		for _, one := range entries {
-			if err := fn(one); err != nil {
-				return err
-			}
-		}
-		return nil
-	}}
-}
-
 // All are the entries of the page.
 func (p *Page[T]) All() (all []T, err error) {
 	err = p.Each(func(one T) error {
