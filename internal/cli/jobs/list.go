@@ -34,7 +34,7 @@ func List(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [SERVICE]",
 		Short: "List the jobs that you may see",
-		Long:  "List the jobs that you may see, the newest first. With SERVICE, those that came in there or run there.",
+		Long:  "List the jobs that you may see, the newest first. With SERVICE, those that came in there.",
 		Example: "  oscarfed job list\n" +
 			"  oscarfed job list grayify --state queued,parked\n" +
 			"  oscarfed job list --since 2h --state failed\n" +
@@ -69,7 +69,7 @@ func GetJobs(a *command.App) *cobra.Command {
 		},
 	}
 	f := command.FlagsOf(cmd)
-	f.Text(&c.Service, "service", "", "", "NAME", "Only those that came in there or run there.")
+	f.Text(&c.Service, "service", "", "", "NAME", "Only those that came in there.")
 	c.flags(f)
 	return cmd
 }
