@@ -1,6 +1,6 @@
 // Package controlplane is one instance of the control plane: it makes the use cases, each
-// from a package below this one, and runs them. It decides nothing itself, and never talks
-// to an OSCAR: that is the syncers' part.
+// from a package below this one, and runs them. It decides nothing itself. To an OSCAR it
+// sends invocations only (package runs): all else is the syncers' part.
 //
 // An instance has no state of its own but its key. A use case validates, writes one
 // transaction and waits for the outcome; the workers of all instances take the next step by
