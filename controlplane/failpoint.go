@@ -4,9 +4,9 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 )
 
-// FailPoints lists every point of create, delete and the removal of a cluster at which a test may end the
-// process: before and after each write, since that is where an instance that dies
-// leaves work to another one.
+// FailPoints lists the points of create, delete and the removal of a cluster at which the tests end the
+// process: before and after a write, since that is where an instance that dies leaves work to
+// another one. Not every step is in it.
 func FailPoints() []string {
 	points := []string{"after_specs", "after_accept", "before_delete", "after_delete"}
 	for _, step := range []string{

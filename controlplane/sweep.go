@@ -32,7 +32,7 @@ func (c *ControlPlane) sweep(ctx context.Context) error {
 }
 
 // sweepOnce removes old idempotency records, memories of old deletions, expired access
-// tokens, and the specs, histories and tokens that two sweeps in a row found
+// tokens, and the specs, parts, secrets, histories and tokens that two sweeps in a row found
 // unreferenced: those of a creation whose instance died between writing them and
 // transaction A.
 func (c *ControlPlane) sweepOnce(ctx context.Context, suspects map[string]int64) error {

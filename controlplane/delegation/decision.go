@@ -37,10 +37,6 @@ const (
 
 	// WhyNoEdge: the topology has no edge to it from where the job is.
 	WhyNoEdge Why = "NoEdge"
-	// WhyNeverUsed: its priority is 101 or more.
-	WhyNeverUsed Why = "NeverUsed"
-	// WhyZeroWeight: its weight in random is 0.
-	WhyZeroWeight Why = "ZeroWeight"
 	// WhyVisited: the job was there before.
 	WhyVisited Why = "Visited"
 	// WhyTooManyHops: the job was handed over MaxHops times.
@@ -60,6 +56,10 @@ const (
 	WhyInputsUnreadable Why = "InputsUnreadable"
 	// WhyInputsUnknown: it is not known whether it can.
 	WhyInputsUnknown Why = "InputsUnknown"
+	// WhyNeverUsed: its priority is 101 or more.
+	WhyNeverUsed Why = "NeverUsed"
+	// WhyZeroWeight: its weight in random is 0.
+	WhyZeroWeight Why = "ZeroWeight"
 	// WhyNoGPU: the job needs a GPU, and no node there has a free one.
 	WhyNoGPU Why = "NoGPU"
 	// WhyNoRoom: no single node has room for the job, with what is promised to others

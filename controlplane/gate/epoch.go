@@ -10,11 +10,12 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// ErrStale says that the federation has moved on since the situation was read.
+// ErrStale says that what was decided on has changed, or cannot be trusted now: decide again.
 var ErrStale = errors.New("the federation has changed since it was looked at")
 
-// ErrFence says that the set of clusters changed after the service was validated, or that the
-// records staged for it may have been swept.
+// ErrFence says that the set of clusters changed after the service was validated, that the
+// records staged for it may have been swept, that the store has a new epoch, or that keys have
+// come: validate and stage again.
 var ErrFence = errors.New("the registered clusters have changed")
 
 // ErrNoStore says that an etcd holds nothing of a control plane.

@@ -170,7 +170,7 @@ func KeyReused() error {
 	return &fault.Error{Code: fault.CodeFailedPrecondition, Message: "this Idempotency-Key was used with another body; use a new key for another request"}
 }
 
-// InFlight says whether the outcome of a federation's creation or change is open.
+// InFlight says whether the outcome of a federation's creation is open.
 func (c *Controller) InFlight(uid string) bool {
 	found := false
 	c.state.Read(func(v *view.View) {

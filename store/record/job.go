@@ -280,8 +280,8 @@ const (
 	// JobCannotStart: its pod could not start for too long. It was held before it had started,
 	// its node knows, and its Job is deleted.
 	JobCannotStart JobReason = "CannotStart"
-	// JobInputsUnreadable: it failed within the time in which the storage of its origin was
-	// found unreadable.
+	// JobInputsUnreadable: it failed before it can have read its inputs: see ofInputs in
+	// syncer/jobs.
 	JobInputsUnreadable JobReason = "InputsUnreadable"
 )
 

@@ -1,7 +1,7 @@
 // Package enroll owns how a syncer gets and keeps its certificate for etcd.
 //
 // The syncer makes the key, which never leaves the machine. It joins once, with a token from the
-// administrator, and gets a certificate of 24 hours, etcd's authorities and its endpoints.
+// administrator, and gets a certificate (24 hours, or --cluster-certificate-life), etcd's authorities and its endpoints.
 // Later the key alone proves which cluster it is: the syncer renews the certificate after two
 // thirds of its life, also when it expired while the machine was off.
 //

@@ -28,15 +28,15 @@ const firstGuess = 7 * time.Second
 
 func newForecast() *forecast { return &forecast{promised: map[string]int64{}} }
 
-// begin and end enclose one write that makes or deletes a service.
+// begin and end enclose one turn of the write queue, whatever is written in it.
 func (f *forecast) begin(now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.started = now
 }
 
-// end takes the write's duration into the average, if it was answered. One without an answer takes at least as long as
-// it was waited for, limit at most: that counts when it is longer than the others were.
+// end takes the time into the average when OSCAR has answered a create or delete in it. Any other turn counts, limit at
+// most, only when it was longer than the average.
 func (f *forecast) end(now time.Time, answered bool, limit time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
