@@ -84,3 +84,21 @@ func TestAnEndIsAcknowledgedAgainAsBeforeAReadmission(t *testing.T) {
 		r.equalCalls(p.name)
 	})
 }
+
+// TestAServiceThatCameBackBeforeAReadmissionIsDeleted: its tombstone had been acknowledged.
+func TestAServiceThatCameBackBeforeAReadmissionIsDeleted(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		stop := r.start()
+		p := newReplica("grayify")
+		r.makeReady(p)
+		stop()
+		r.remove(record.ObservedServiceKey(clusterID, p.name))
+		r.want(p, record.IntentDelete, func(d *record.Desired) { d.Told = &record.Told{End: &record.End{Operation: record.OperationDelete}} })
+		r.start()
+		r.await(p, record.PhaseDeleted)
+		if _, stands := r.sim.Service(p.name); stands {
+			t.Error("it stands")
+		}
+	})
+}

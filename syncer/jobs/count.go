@@ -20,8 +20,8 @@ const (
 	countShare = 4
 	// countRunning is after how long running jobs are counted anew.
 	countRunning = 10 * time.Second
-	// countTries is after how many failures in a row it is told that jobs cannot be counted.
-	countTries = 3
+	// countPatience is how long counting fails before it is told that jobs cannot be counted.
+	countPatience = 30 * time.Second
 	// counters is how many services are counted for at the same time.
 	counters = 2
 )
@@ -48,9 +48,10 @@ type RunningCount struct {
 	Half bool
 	// until is how long it is believed; zero before the first one.
 	until time.Time
-	// retry is the pause after the last one failed, and failures how many have since the last that did not.
-	retry    time.Duration
-	failures int
+	// retry is the pause after the last one failed, and failing when the first one began that failed since the last that
+	// did not.
+	retry   time.Duration
+	failing time.Time
 	// failure is why, when that is told.
 	failure error
 }
@@ -127,7 +128,10 @@ func (c *Counts) took(name, uid string, began time.Time, running int, half bool,
 	if err != nil {
 		n.retry = min(max(2*n.retry, time.Second), maxJobPause)
 		c.queue.AddAfter(name, n.retry)
-		if n.failures++; n.failures != countTries {
+		if n.failing.IsZero() {
+			n.failing = began
+		}
+		if n.failure != nil || c.session.Now().Sub(n.failing) < countPatience {
 			return false
 		}
 		n.failure = err
@@ -139,7 +143,7 @@ func (c *Counts) took(name, uid string, began time.Time, running int, half bool,
 		pause = countRunning
 	}
 	news = !now.Before(n.until) || (n.Running > 0) != (running > 0) || n.Half != half
-	n.Running, n.Half, n.retry, n.failures, n.failure, n.until = running, half, 0, 0, nil, now.Add(max(countAge, countShare*lasted))
+	n.Running, n.Half, n.retry, n.failing, n.failure, n.until = running, half, 0, time.Time{}, nil, now.Add(max(countAge, countShare*lasted))
 	c.queue.AddAfter(name, max(pause, (countShare-1)*lasted))
 	return news
 }

@@ -12,9 +12,6 @@ func planRemoval(s situation) decision {
 	if s.observed != nil && s.observed.Phase == record.PhaseDeleted && s.observed.DesiredRevision == s.revision {
 		return decision{act: rest}
 	}
-	if end := s.desired.End(); end != nil {
-		return decision{act: acknowledge, message: end.Message}
-	}
 	switch s.local.whose {
 	case noService:
 		return planGone(s, "")
@@ -32,6 +29,9 @@ func planRemoval(s situation) decision {
 func planGone(s situation, message string) decision {
 	if !s.fresh {
 		return decision{act: reread}
+	}
+	if end := s.desired.End(); end != nil {
+		return decision{act: acknowledge, message: cmp.Or(message, end.Message)}
 	}
 	if wait := s.unanswered(); wait > 0 {
 		return decision{act: look, after: min(wait, pollWrite)}
