@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -386,5 +387,35 @@ func TestPausedWritesNothing(t *testing.T) {
 		r.equalCalls(p.name, "create", "delete")
 		r.register(record.ClusterActive)
 		r.await(p, record.PhaseReady)
+	})
+}
+
+// TestAPOSTThatTheSyncerCutOffIsNotRepeated: OSCAR is at work on it when the session of the syncer ends.
+func TestAPOSTThatTheSyncerCutOffIsNotRepeated(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		inner := r.oscar("syncer")
+		var sent atomic.Int32
+		r.start(func(c *syncer.Config) {
+			c.OSCAR = &proxy{OSCAR: inner, create: func(ctx context.Context, name string, body []byte, as manager.Bearer, timeout time.Duration) error {
+				sent.Add(1)
+				went := time.AfterFunc(150*time.Second, func() { _ = inner.Create(context.WithoutCancel(ctx), name, body, as, timeout) })
+				t.Cleanup(func() { went.Stop() })
+				<-ctx.Done()
+				return &manager.APIError{Op: manager.OpCreate, Service: name, Err: ctx.Err()}
+			}}
+		})
+		p := newReplica("grayify")
+		r.want(p, record.IntentPrepare)
+		r.await(p, record.PhasePrepared)
+		r.want(p, record.IntentApply)
+		r.eventually("the POST was sent", func() bool { return sent.Load() == 1 })
+		back := r.etcdGone()
+		<-time.After(56 * time.Second)
+		back()
+		r.await(p, record.PhaseReady)
+		if n := sent.Load(); n != 1 {
+			t.Errorf("%d POSTs", n)
+		}
 	})
 }

@@ -122,13 +122,23 @@ func TestALateDeleteDoesNotEndTheNextLife(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		op       oscarsim.Op
-		data     string
-		restarts bool
+		op   oscarsim.Op
+		data string
+		// ends is called when the call was sent, and stop ends that syncer.
+		ends func(r *rig, p *replica, stop func())
 	}{
-		"of this process":  {op: oscarsim.OpDelete},
-		"of a predecessor": {op: oscarsim.OpDelete, restarts: true},
-		"of a bucket":      {op: oscarsim.OpBucketDelete, data: record.DataDelete},
+		"of this process": {op: oscarsim.OpDelete},
+		"of a predecessor": {op: oscarsim.OpDelete, ends: func(r *rig, p *replica, stop func()) {
+			r.await(p, record.PhaseDeleting, because(record.ReasonOscarUnreachable))
+			stop()
+			r.start()
+		}},
+		"of a predecessor that was stopped in it": {op: oscarsim.OpDelete, ends: func(r *rig, p *replica, stop func()) {
+			r.eventually("the DELETE was sent", func() bool { return slices.Contains(r.calls(p.name), "delete") })
+			stop()
+			r.start()
+		}},
+		"of a bucket": {op: oscarsim.OpBucketDelete, data: record.DataDelete},
 	} {
 		t.Run(name, func(t *testing.T) {
 			await.InVirtualTime(t, func(t *testing.T) {
@@ -138,10 +148,8 @@ func TestALateDeleteDoesNotEndTheNextLife(t *testing.T) {
 				r.makeReady(p)
 				late(r, c.op)
 				r.want(p, record.IntentDelete, func(d *record.Desired) { d.Data = c.data })
-				if c.restarts {
-					r.await(p, record.PhaseDeleting, because(record.ReasonOscarUnreachable))
-					stop()
-					r.start()
+				if c.ends != nil {
+					c.ends(r, p, stop)
 				}
 				r.await(p, record.PhaseDeleted)
 				r.forget(p)
@@ -161,21 +169,58 @@ func TestALateDeleteDoesNotEndTheNextLife(t *testing.T) {
 // TestALateDeleteLeavesTheWebhookOfTheNextLife: OSCAR has deleted the service, and hangs in its MinIO before it takes the
 // webhook of that name.
 func TestALateDeleteLeavesTheWebhookOfTheNextLife(t *testing.T) {
-	await.InVirtualTime(t, func(t *testing.T) {
-		r := newRig(t, oscarsim.Config{})
-		r.start()
-		p := newReplica("grayify")
-		r.makeReady(p)
-		r.fault(oscarsim.OpDelete, oscarsim.FaultStall, 1)
-		time.AfterFunc(200*time.Second, r.sim.ClearFaults)
-		r.want(p, record.IntentDelete)
-		r.await(p, record.PhaseDeleted)
-		r.forget(p)
-		next := newReplica("grayify")
-		r.makeReady(next)
-		<-time.After(200 * time.Second)
-		if v, _ := r.sim.Service("grayify"); !v.Registered || v.Webhook != next.token {
-			t.Errorf("webhook registered %t, of the next life %t", v.Registered, v.Webhook == next.token)
-		}
-	})
+	for name, meanwhile := range map[string]func(r *rig, stop func()){
+		"":                        func(*rig, func()) {},
+		"the syncer is restarted": func(r *rig, stop func()) { stop(); r.start() },
+		"etcd is away": func(r *rig, _ func()) {
+			back := r.etcdGone()
+			<-time.After(56 * time.Second)
+			back()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				r := newRig(t, oscarsim.Config{})
+				stop := r.start()
+				p := newReplica("grayify")
+				r.makeReady(p)
+				r.fault(oscarsim.OpDelete, oscarsim.FaultStall, 1)
+				time.AfterFunc(200*time.Second, r.sim.ClearFaults)
+				r.want(p, record.IntentDelete)
+				r.eventually("the service is gone", func() bool { _, there := r.sim.Service(p.name); return !there })
+				meanwhile(r, stop)
+				r.await(p, record.PhaseDeleted)
+				r.forget(p)
+				next := newReplica("grayify")
+				r.makeReady(next)
+				<-time.After(200 * time.Second)
+				if v, _ := r.sim.Service("grayify"); !v.Registered || v.Webhook != next.token {
+					t.Errorf("webhook registered %t, of the next life %t", v.Registered, v.Webhook == next.token)
+				}
+			})
+		})
+	}
+}
+
+// TestADeletionIsNotHeldUpByARestart: a tombstone that a new syncer finds waits for no DELETE where the service stands.
+func TestADeletionIsNotHeldUpByARestart(t *testing.T) {
+	for name, buckets := range map[string][]string{"with storage": {"grayify"}, "without storage": nil} {
+		t.Run(name, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				r := newRig(t, oscarsim.Config{})
+				stop := r.start()
+				p := newReplica("grayify")
+				p.buckets = buckets
+				r.makeReady(p)
+				stop()
+				r.want(p, record.IntentDelete)
+				r.start()
+				began := time.Now()
+				r.await(p, record.PhaseDeleted)
+				if took := time.Since(began); took > time.Minute {
+					t.Errorf("acknowledged after %s", took)
+				}
+			})
+		})
+	}
 }

@@ -106,10 +106,10 @@ func (e *APIError) Unanswered() bool {
 	return e.Status == 0 && !e.notSent()
 }
 
-// Silent says that OSCAR took a request and kept the connection, and did not answer in time: it is at
-// work, for all that is known.
+// Silent says that OSCAR took a request and kept the connection, and did not answer in time, or before the
+// caller gave it up: it is at work, for all that is known.
 func (e *APIError) Silent() bool {
-	return e.Unanswered() && errors.Is(e.Err, context.DeadlineExceeded)
+	return e.Unanswered() && (errors.Is(e.Err, context.DeadlineExceeded) || errors.Is(e.Err, context.Canceled))
 }
 
 // notSent says that no byte of the request can have reached OSCAR.

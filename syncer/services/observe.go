@@ -297,6 +297,9 @@ func (s *Services) complete(v *observation, listed time.Time, half bool) error {
 			return fmt.Errorf("service %q: %w", v.name, err)
 		}
 		s.process.writes.sawPresent(v.name)
+		if !v.detached() {
+			s.process.writes.change(v.name, (*recent).notErased)
+		}
 		if v.def != nil {
 			v.local.worker, v.local.makes = v.def.Worker(), v.def.MakesBuckets()
 		}

@@ -9,7 +9,7 @@ import (
 
 // planRemoval: the desired record is a tombstone.
 func planRemoval(s situation) decision {
-	if s.observed != nil && s.observed.Phase == record.PhaseDeleted && s.observed.DesiredRevision == s.revision {
+	if acknowledged(s.observed, s.revision) {
 		return decision{act: rest}
 	}
 	switch s.local.whose {
@@ -22,6 +22,11 @@ func planRemoval(s situation) decision {
 		return planOurEnd(s)
 	}
 	return planGone(s, "a service of this name that is not of the federation stands on the cluster; it is left alone")
+}
+
+// acknowledged says that a report acknowledges the tombstone of a revision.
+func acknowledged(o *record.Observed, revision int64) bool {
+	return o != nil && o.Phase == record.PhaseDeleted && o.DesiredRevision == revision
 }
 
 // planGone: our service is not there (any more). A list alone does not say so: it may

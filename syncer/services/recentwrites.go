@@ -35,9 +35,12 @@ type recent struct {
 	// one whose POST may have had no such answer.
 	confirmed, doubted string
 	// deleteAt is when a DELETE was sent that has not been answered, and lateDeleteAt when one was that OSCAR is taken
-	// to be still at work on, or one before it, or one of a bucket or volume, or may have been by an earlier process:
+	// to be still at work on, or one before it, or one of a bucket or volume, or was by an earlier process:
 	// that all is gone does not say that this one had its whole effect.
 	deleteAt, lateDeleteAt time.Time
+	// assumedDeleteAt is the start of the session in which a tombstone was found that is not acknowledged: an
+	// earlier process may have sent its DELETE, and has not reported how that ended.
+	assumedDeleteAt time.Time
 	// absentIn holds the starts of the lists, since then, without the service.
 	absentIn []time.Time
 	// written is when the last write ended: older lists do not show it.
@@ -105,8 +108,10 @@ func (w *recentWrites) read(name string, desired *record.Desired, revision int64
 		if !n.deleteAt.IsZero() {
 			m.deleteUntil = n.deleteAt.Add(w.late)
 		}
-		if !n.lateDeleteAt.IsZero() {
-			m.lateDeleteUntil = n.lateDeleteAt.Add(w.late)
+		for _, at := range []time.Time{n.lateDeleteAt, n.assumedDeleteAt} {
+			if until := at.Add(w.late); !at.IsZero() && until.After(m.lateDeleteUntil) {
+				m.lateDeleteUntil = until
+			}
 		}
 	})
 	return m
@@ -194,6 +199,18 @@ func (w *recentWrites) assume(name string, since time.Time) {
 	})
 }
 
+// assumeDelete notes that an earlier process may have sent the DELETE of a life. Of its own this process knows more.
+func (w *recentWrites) assumeDelete(name, uid string, since time.Time) {
+	w.change(name, func(n *recent) {
+		if n.erased != uid {
+			n.assumedDeleteAt = since
+		}
+	})
+}
+
+// notErased notes that our service was seen as it is before its DELETE is sent.
+func (n *recent) notErased() { n.assumedDeleteAt = time.Time{} }
+
 // doubt notes that a POST of a life, which was sent at a time, failed or broke off.
 func (n *recent) doubt(uid string, sent time.Time) {
 	n.doubted, n.registerFrom = uid, sent.Add(postTakes)
@@ -261,12 +278,12 @@ func (w *recentWrites) forget(now time.Time, keep func(name string) bool) {
 	defer w.mu.Unlock()
 	maps.DeleteFunc(w.of, func(name string, n *recent) bool {
 		doubt := func(t time.Time) bool { return !t.IsZero() && now.Before(t.Add(w.late)) }
-		return !keep(name) && !doubt(n.postAt) && !doubt(n.assumedAt) && !doubt(n.deleteAt) && !doubt(n.lateDeleteAt)
+		return !keep(name) && !doubt(n.postAt) && !doubt(n.assumedAt) && !doubt(n.deleteAt) && !doubt(n.lateDeleteAt) && !doubt(n.assumedDeleteAt)
 	})
 }
 
 // AssumeForPredecessors notes for each order without an outcome that an earlier
-// process may have sent its POST a moment before it died. What is still being
+// process may have sent its POST or DELETE a moment before it died. What is still being
 // prepared was not ordered yet.
 func (p *Process) AssumeForPredecessors(now *session.Session, view *store.MirrorView) {
 	registered := now.DesiredCluster(view)
@@ -283,6 +300,9 @@ func (p *Process) AssumeForPredecessors(now *session.Session, view *store.Mirror
 		}
 		if d.Tombstone() && o != nil && o.Phase != record.PhaseDeleted && o.Operation == record.OperationDelete && o.Status == 0 {
 			p.writes.change(name, func(n *recent) { n.lateDeleteAt = now.Started })
+		}
+		if d.Tombstone() && d.Keep != record.KeepRelease && !acknowledged(o, kv.ModRevision) {
+			p.writes.assumeDelete(name, d.UID, now.Started)
 		}
 		// After a restore the service may have been in use for long.
 		if d.Intent != record.IntentApply || registered == nil || d.Epoch != registered.Word() {
