@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,9 +71,7 @@ func TestLateCreateOfAPredecessor(t *testing.T) {
 		p := newReplica("grayify")
 		r.want(p, record.IntentPrepare)
 		r.await(p, record.PhasePrepared)
-		if err := r.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultLate, Count: 1, Delay: 200 * time.Second}); err != nil {
-			t.Fatal(err)
-		}
+		r.lateCreate()
 		r.want(p, record.IntentApply)
 		r.eventually("the POST was sent", func() bool { return len(r.calls(p.name)) == 1 })
 		stop()
@@ -84,6 +83,57 @@ func TestLateCreateOfAPredecessor(t *testing.T) {
 			t.Error("acknowledged, and the late creation is there")
 		}
 	})
+}
+
+// TestALatePOSTOfAPredecessorThatTriedAgain: its POST followed a report, of a service that had vanished or of POSTs that
+// had failed.
+func TestALatePOSTOfAPredecessorThatTriedAgain(t *testing.T) {
+	before := map[string]func(*rig, *replica){
+		"drifted": func(r *rig, p *replica) {
+			r.makeReady(p)
+			r.lateCreate()
+			r.sim.RemoveService(p.name)
+		},
+		"failed": func(r *rig, p *replica) {
+			r.want(p, record.IntentPrepare)
+			r.await(p, record.PhasePrepared)
+			r.fault(oscarsim.OpCreate, oscarsim.Fault500, 3)
+			r.want(p, record.IntentApply)
+			r.await(p, record.PhaseFailed)
+			r.lateCreate()
+		},
+	}
+	orders := map[string]func(*record.Desired){"delete": func(*record.Desired) {}, "release": free}
+	for phase, prepare := range before {
+		for order, change := range orders {
+			t.Run(phase+" "+order, func(t *testing.T) {
+				await.InVirtualTime(t, func(t *testing.T) {
+					r := newRig(t, oscarsim.Config{})
+					stop := r.start()
+					p := newReplica("grayify")
+					prepare(r, p)
+					sent := len(r.calls(p.name))
+					r.eventually("the POST was sent", func() bool { return len(r.calls(p.name)) > sent })
+					stop()
+					r.want(p, record.IntentDelete, change)
+					r.start()
+					r.await(p, record.PhaseDeleted)
+					r.sim.Settle()
+					if v, ok := r.sim.Service(p.name); ok && strings.Contains(string(v.JSON), p.uid) {
+						t.Error("acknowledged, and the late creation is there")
+					}
+				})
+			})
+		}
+	}
+}
+
+// lateCreate has the next POST take effect later.
+func (r *rig) lateCreate() {
+	r.t.Helper()
+	if err := r.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultLate, Count: 1, Delay: 200 * time.Second}); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // TestUnansweredDeleteTakesTwoLists: a DELETE without an answer may still be at

@@ -26,8 +26,8 @@ type recent struct {
 	// brokeOff says that the connection of that POST broke: it is sent once more when it is not at work
 	// any longer.
 	brokeOff bool
-	// assumedAt is the start of the session in which an apply order without an outcome was found: an earlier
-	// process may have sent its POST. Or it is when a POST was sent after one that was not answered.
+	// assumedAt is the start of the session in which an order without an outcome was found, or one that was
+	// tried again: an earlier process may have sent its POST. Or it is when a POST was sent after one that was not answered.
 	assumedAt time.Time
 	// posted says that what is seen may be of another POST than the assumed one.
 	posted bool
@@ -282,8 +282,8 @@ func (w *recentWrites) forget(now time.Time, keep func(name string) bool) {
 	})
 }
 
-// AssumeForPredecessors notes for each order without an outcome that an earlier
-// process may have sent its POST or DELETE a moment before it died. What is still being
+// AssumeForPredecessors notes for each order without an outcome, or that was tried again, that an
+// earlier process may have sent its POST or DELETE a moment before it died. What is still being
 // prepared was not ordered yet.
 func (p *Process) AssumeForPredecessors(now *session.Session, view *store.MirrorView) {
 	registered := now.DesiredCluster(view)
@@ -295,7 +295,7 @@ func (p *Process) AssumeForPredecessors(now *session.Session, view *store.Mirror
 		name := record.ParseKey(kv.Key).Name
 		o := now.Observed(view, name, d.UID)
 		open := o == nil || o.Phase == record.PhasePending || o.Phase == record.PhasePrepared || o.Phase == record.PhaseApplying
-		if open {
+		if open || triesAgain(o, o.Epoch) {
 			p.writes.assume(name, now.Started)
 		}
 		if d.Tombstone() && o != nil && o.Phase != record.PhaseDeleted && o.Operation == record.OperationDelete && o.Status == 0 {
