@@ -274,3 +274,68 @@ func TestADeletionIsNotHeldUpByARestart(t *testing.T) {
 		})
 	}
 }
+
+// TestALatePUTDoesNotEndTheObjects: a PUT that was not answered takes effect between the detaching of the service and its
+// DELETE, which would empty the buckets that it names.
+func TestALatePUTDoesNotEndTheObjects(t *testing.T) {
+	late := func(r *rig) {
+		if err := r.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpUpdate, Fault: oscarsim.FaultLate, Count: 1, Delay: 30 * time.Second}); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	changed := func(r *rig, p *replica) {
+		late(r)
+		p.generation, p.image = 2, "example.org/other:2"
+		r.want(p, record.IntentApply)
+	}
+	repaired := func(r *rig, p *replica) {
+		r.ask(http.MethodPut, "/system/services", vandal)
+		r.before[p.name] += len(r.calls(p.name))
+		late(r)
+	}
+	for name, c := range map[string]struct {
+		causes func(*rig, *replica)
+		// restarts says that the syncer is stopped in the PUT, and repeats that it is sent again, by the next one then.
+		restarts, repeats bool
+	}{
+		"of a change":                    {causes: changed, repeats: true},
+		"of a change by a predecessor":   {causes: changed, restarts: true},
+		"of a repair by a predecessor":   {causes: repaired, restarts: true},
+		"of a predecessor, and repeated": {causes: changed, restarts: true, repeats: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				r := newRig(t, oscarsim.Config{})
+				inner := r.oscar("syncer")
+				slow := func(c *syncer.Config) {
+					c.OSCAR = &proxy{OSCAR: inner, erase: func(ctx context.Context, name string, timeout time.Duration) error {
+						r.sim.Settle() // the last moment at which the PUT can come
+						return inner.Delete(ctx, name, timeout)
+					}}
+				}
+				stop := r.start(slow)
+				p := newReplica("grayify")
+				r.makeReady(p)
+				r.sim.PutBucket("grayify", "in/precious")
+				c.causes(r, p)
+				r.eventually("the PUT was sent", func() bool { return slices.Contains(r.calls(p.name), "update") })
+				start := func() {}
+				if c.restarts {
+					stop()
+					start = func() { r.start(slow) }
+				}
+				if c.repeats {
+					start()
+					start = func() {}
+					r.await(p, record.PhaseReady)
+				}
+				r.want(p, record.IntentDelete)
+				start()
+				r.await(p, record.PhaseDeleted)
+				if b, ok := r.sim.Bucket("grayify"); !ok || len(b.Objects) == 0 {
+					t.Error("the bucket was deleted with its objects")
+				}
+			})
+		})
+	}
+}

@@ -91,6 +91,18 @@ func (s *Services) post(ctx context.Context, v *observation, step act, body []by
 	return err
 }
 
+// put sends a PUT of a service with its storage, and notes one that may bring that back later.
+func (s *Services) put(ctx context.Context, v *observation, step act, body []byte, as manager.Bearer) error {
+	sent := s.session.Now()
+	err := s.call(ctx, v, step, func(ctx context.Context, timeout time.Duration) error {
+		return s.deps.OSCAR.Update(ctx, v.name, body, as, timeout)
+	})
+	if api, ok := errors.AsType[*manager.APIError](err); ok && api.Unanswered() {
+		s.process.writes.change(v.name, func(n *recent) { n.putAt = sent })
+	}
+	return err
+}
+
 // register sends a PUT that has OSCAR register the webhook of the service, which it does for a bucket that the
 // definition did not name before.
 func (s *Services) register(ctx context.Context, v *observation) (bool, error) {
@@ -103,9 +115,7 @@ func (s *Services) register(ctx context.Context, v *observation) (bool, error) {
 	}
 	s.session.Log.Warn("the POST failed or broke off, and OSCAR may not have registered the webhook of the service: it is registered again", "service", v.name)
 	s.session.FailPoints.Hit(failBeforeUpdate)
-	err = s.call(ctx, v, register, func(ctx context.Context, timeout time.Duration) error {
-		return s.deps.OSCAR.Update(ctx, v.name, body, "", timeout)
-	})
+	err = s.put(ctx, v, register, body, "")
 	s.session.FailPoints.Hit(failAfterUpdate)
 	return err == nil, s.noteFailure(v, register, record.ReasonCreateFailed, err)
 }
@@ -140,9 +150,7 @@ func (s *Services) update(ctx context.Context, v *observation, repair bool) (boo
 			n.beginRepair()
 		}
 	})
-	err = s.call(ctx, v, update, func(ctx context.Context, timeout time.Duration) error {
-		return s.deps.OSCAR.Update(ctx, v.name, body, v.as.Value, timeout)
-	})
+	err = s.put(ctx, v, update, body, v.as.Value)
 	if err == nil {
 		s.process.writes.change(v.name, (*recent).repaired)
 	}

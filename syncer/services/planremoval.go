@@ -102,6 +102,8 @@ func planOurEnd(s situation) decision {
 		return planRelease(s)
 	case s.local.perishes != "" && s.desired.Data != record.DataDelete:
 		return s.keepsPerishing()
+	case !s.local.storage && s.latePut() > 0:
+		return decision{act: look, after: min(s.latePut(), pollWrite)} // it would have the DELETE empty the buckets
 	case s.local.running > 0 && s.desired.Jobs != record.JobsCancel:
 		return decision{act: report, phase: record.PhaseDeleting, reason: record.ReasonJobsRunning, after: pollJobs,
 			message: "jobs of the service are running, and its DELETE would end them; it goes when they have ended, or at once with ?jobs=cancel"}

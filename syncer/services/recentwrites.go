@@ -41,6 +41,9 @@ type recent struct {
 	// assumedDeleteAt is the start of the session in which a tombstone was found that is not acknowledged: an
 	// earlier process may have sent its DELETE, and has not reported how that ended.
 	assumedDeleteAt time.Time
+	// putAt is when the last PUT with storage was sent that was not answered, or the start of the session before
+	// which an earlier process may have sent one.
+	putAt time.Time
 	// absentIn holds the starts of the lists, since then, without the service.
 	absentIn []time.Time
 	// written is when the last write ended: older lists do not show it.
@@ -68,7 +71,7 @@ const postTakes = 15 * time.Second
 type recentWrites struct {
 	mu sync.Mutex
 	of map[string]*recent
-	// late is how long a POST or DELETE that was not answered may take effect, and working how
+	// late is how long a write that was not answered may take effect, and working how
 	// long a POST is at work.
 	late, working time.Duration
 }
@@ -107,6 +110,9 @@ func (w *recentWrites) read(name string, desired *record.Desired, revision int64
 		}
 		if !n.deleteAt.IsZero() {
 			m.deleteUntil = n.deleteAt.Add(w.late)
+		}
+		if !n.putAt.IsZero() {
+			m.putUntil = n.putAt.Add(w.late)
 		}
 		for _, at := range []time.Time{n.lateDeleteAt, n.assumedDeleteAt} {
 			if until := at.Add(w.late); !at.IsZero() && until.After(m.lateDeleteUntil) {
@@ -278,12 +284,12 @@ func (w *recentWrites) forget(now time.Time, keep func(name string) bool) {
 	defer w.mu.Unlock()
 	maps.DeleteFunc(w.of, func(name string, n *recent) bool {
 		doubt := func(t time.Time) bool { return !t.IsZero() && now.Before(t.Add(w.late)) }
-		return !keep(name) && !doubt(n.postAt) && !doubt(n.assumedAt) && !doubt(n.deleteAt) && !doubt(n.lateDeleteAt) && !doubt(n.assumedDeleteAt)
+		return !keep(name) && !doubt(n.postAt) && !doubt(n.assumedAt) && !doubt(n.deleteAt) && !doubt(n.lateDeleteAt) && !doubt(n.assumedDeleteAt) && !doubt(n.putAt)
 	})
 }
 
 // AssumeForPredecessors notes for each order without an outcome, or that was tried again, that an
-// earlier process may have sent its POST or DELETE a moment before it died. What is still being
+// earlier process may have sent its POST, PUT or DELETE a moment before it died. What is still being
 // prepared was not ordered yet.
 func (p *Process) AssumeForPredecessors(now *session.Session, view *store.MirrorView) {
 	registered := now.DesiredCluster(view)
@@ -297,6 +303,9 @@ func (p *Process) AssumeForPredecessors(now *session.Session, view *store.Mirror
 		open := o == nil || o.Phase == record.PhasePending || o.Phase == record.PhasePrepared || o.Phase == record.PhaseApplying
 		if open || triesAgain(o, o.Epoch) {
 			p.writes.assume(name, now.Started)
+		}
+		if mayBeUpdated(o, d.Generation) {
+			p.writes.change(name, func(n *recent) { n.putAt = now.Started })
 		}
 		if d.Tombstone() && o != nil && o.Phase != record.PhaseDeleted && o.Operation == record.OperationDelete && o.Status == 0 {
 			p.writes.change(name, func(n *recent) { n.lateDeleteAt = now.Started })
@@ -322,4 +331,15 @@ func (p *Process) AssumeForPredecessors(now *session.Session, view *store.Mirror
 // POSTs that have failed.
 func triesAgain(o *record.Observed, epoch string) bool {
 	return o != nil && o.Epoch == epoch && (o.Remade || o.Phase != record.PhaseDeleted && o.Operation == create.operation())
+}
+
+// mayBeUpdated says that a PUT may have followed a report: the generation was not in place then, or was not any more.
+func mayBeUpdated(o *record.Observed, generation int64) bool {
+	switch {
+	case o == nil || o.Phase == record.PhaseDeleted:
+		return false
+	case o.Phase == record.PhaseDrifted, o.Phase == record.PhaseFailed:
+		return true
+	}
+	return o.Applied() != generation
 }

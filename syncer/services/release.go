@@ -2,7 +2,6 @@ package services
 
 import (
 	"context"
-	"time"
 
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/definition"
@@ -25,9 +24,7 @@ func (s *Services) release(ctx context.Context, v *observation) (bool, error) {
 		return false, err
 	}
 	s.session.FailPoints.Hit(failBeforeRelease)
-	err = s.call(ctx, v, release, func(ctx context.Context, timeout time.Duration) error {
-		return s.deps.OSCAR.Update(ctx, v.name, body, "", timeout)
-	})
+	err = s.put(ctx, v, release, body, "")
 	s.session.FailPoints.Hit(failAfterRelease)
 	return err == nil, s.noteFailure(v, release, record.ReasonUpdateFailed, err)
 }

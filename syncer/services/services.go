@@ -87,8 +87,8 @@ type Process struct {
 	gets *rate.Limiter
 }
 
-// NewProcess registers the metrics, unless r is nil. late is how long a POST or
-// DELETE that was not answered may still take effect, and timeout ends one.
+// NewProcess registers the metrics, unless r is nil. late is how long a write that was not answered may still take
+// effect, and timeout ends one.
 func NewProcess(r prometheus.Registerer, late, timeout time.Duration) *Process {
 	return &Process{writes: newRecentWrites(late, timeout), forecast: newForecast(), metrics: newMetrics(r), gets: rate.NewLimiter(1, 3)}
 }

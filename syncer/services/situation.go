@@ -117,6 +117,8 @@ type memory struct {
 	postUntil, deleteUntil time.Time
 	// lateDeleteUntil is that of one that has had an effect, or that another one followed, and of one of a bucket or volume.
 	lateDeleteUntil time.Time
+	// putUntil tells how long a PUT that was not answered may still bring back the service's storage.
+	putUntil time.Time
 	// workingUntil is how long such a POST is taken to be still at work on a service that is seen
 	// already: it makes the buckets last, within seconds.
 	workingUntil time.Time
@@ -322,6 +324,9 @@ func (s situation) backOff(next act) (decision, bool) {
 func (s situation) unanswered() time.Duration {
 	return max(s.memory.postUntil.Sub(s.now), s.memory.deleteUntil.Sub(s.now), 0)
 }
+
+// latePut is how long a PUT without an answer may still take effect.
+func (s situation) latePut() time.Duration { return max(s.memory.putUntil.Sub(s.now), 0) }
 
 // lateDelete is how long a DELETE without an answer may still take effect on what is made anew.
 func (s situation) lateDelete() time.Duration { return max(s.memory.lateDeleteUntil.Sub(s.now), 0) }
