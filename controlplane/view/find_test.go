@@ -55,16 +55,16 @@ func TestANameThatAllReplicasHaveIsTheCoordinators(t *testing.T) {
 
 // TestMembersThatStayAreListedOnce, also while a change lists them again.
 func TestMembersThatStayAreListedOnce(t *testing.T) {
-	stays, new, leaves := record.Member{UID: "stays", ClusterID: "a"}, record.Member{UID: "new", ClusterID: "b"}, record.Member{UID: "leaves", ClusterID: "c"}
+	stays, added, leaves := record.Member{UID: "stays", ClusterID: "a"}, record.Member{UID: "added", ClusterID: "b"}, record.Member{UID: "leaves", ClusterID: "c"}
 	f := &record.Federation{
 		Members: []record.Member{stays}, Leaving: []record.Member{leaves},
-		Change: &record.Change{Members: []record.Member{stays, new, {Type: oscar.MemberEndpoint, URL: "https://e"}}},
+		Change: &record.Change{Members: []record.Member{stays, added, {Type: oscar.MemberEndpoint, URL: "https://e"}}},
 	}
 	var got []string
 	for _, m := range MembersOf(f) {
 		got = append(got, m.UID)
 	}
-	if !slices.Equal(got, []string{"stays", "leaves", "new"}) {
+	if !slices.Equal(got, []string{"stays", "leaves", "added"}) {
 		t.Errorf("%q", got)
 	}
 }
