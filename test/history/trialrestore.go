@@ -32,8 +32,9 @@ func restoreTrials() map[string]func(*trial) error {
 	}
 }
 
-// trialQuiet is how long nobody decides after a restore: longer than the deadlines of a creation.
-const trialQuiet = 5 * time.Minute
+// trialQuiet is how long nobody decides after a restore: longer than the deadlines of a creation, and than a syncer waits for a
+// DELETE that an earlier one may have sent.
+const trialQuiet = 6 * time.Minute
 
 // goesBack puts etcd back to what it has now, after something else has happened.
 func (t *trial) goesBack(how string, happens func() error) error {
