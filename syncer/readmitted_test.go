@@ -85,7 +85,7 @@ func TestAnEndIsAcknowledgedAgainAsBeforeAReadmission(t *testing.T) {
 	})
 }
 
-// TestAServiceThatCameBackBeforeAReadmissionIsDeleted: its tombstone had been acknowledged.
+// TestAServiceThatCameBackBeforeAReadmissionIsDeleted: its tombstone had been acknowledged, and is anew.
 func TestAServiceThatCameBackBeforeAReadmissionIsDeleted(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
@@ -94,11 +94,11 @@ func TestAServiceThatCameBackBeforeAReadmissionIsDeleted(t *testing.T) {
 		r.makeReady(p)
 		stop()
 		r.remove(record.ObservedServiceKey(clusterID, p.name))
-		r.want(p, record.IntentDelete, func(d *record.Desired) { d.Told = &record.Told{End: &record.End{Operation: record.OperationDelete}} })
+		r.want(p, record.IntentDelete, func(d *record.Desired) { d.Told = &record.Told{End: &record.End{Message: "so it ended"}} })
 		r.start()
-		r.await(p, record.PhaseDeleted)
-		if _, stands := r.sim.Service(p.name); stands {
-			t.Error("it stands")
+		o := r.await(p, record.PhaseDeleted)
+		if _, stands := r.sim.Service(p.name); stands || o.Message != "" || o.Operation != record.OperationDelete {
+			t.Errorf("it stands: %t, told as %+v", stands, o)
 		}
 	})
 }

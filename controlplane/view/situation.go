@@ -40,12 +40,8 @@ func (v *View) Situation(f *record.Federation) Situation {
 			out.Replicas = append(out.Replicas, v.Replica(m, i))
 		}
 	}
-	if f.Change != nil {
-		for _, m := range f.Change.Members {
-			if m.Replica() && MemberOf(f.Members, m.UID) < 0 {
-				out.Adding = append(out.Adding, v.Replica(m, -1))
-			}
-		}
+	for _, m := range addedBy(f) {
+		out.Adding = append(out.Adding, v.Replica(m, -1))
 	}
 	for _, m := range f.Leaving {
 		out.Leaving = append(out.Leaving, v.Replica(m, -1))
@@ -129,12 +125,17 @@ func (v *View) Proposed(d *record.Desired, spec string) bool {
 // MembersOf lists all members of a federation: the present ones, those that leave, and the replicas
 // that a change adds.
 func MembersOf(f *record.Federation) []record.Member {
-	out := slices.Concat(f.Members, f.Leaving)
-	if f.Change != nil {
-		for _, m := range f.Change.Members {
-			if m.Replica() && MemberOf(f.Members, m.UID) < 0 {
-				out = append(out, m)
-			}
+	return slices.Concat(f.Members, f.Leaving, addedBy(f))
+}
+
+// addedBy are the replicas that a change which waits adds to a federation.
+func addedBy(f *record.Federation) (out []record.Member) {
+	if f.Change == nil {
+		return nil
+	}
+	for _, m := range f.Change.Members {
+		if m.Replica() && MemberOf(f.Members, m.UID) < 0 {
+			out = append(out, m)
 		}
 	}
 	return out

@@ -119,7 +119,8 @@ type Job struct {
 	// Tries counts the attempts that were refused, or could not read their inputs, since it was
 	// accepted or replayed.
 	Tries int `json:"tries,omitempty"`
-	// NotBefore ends the pause before the next attempt.
+	// NotBefore ends the pause before the next attempt. The pause counts from ChangedAt, so both are
+	// set together.
 	NotBefore *Time `json:"not_before,omitempty"`
 	// Visited are the clusters that offered it, oldest first; Hops counts how often it
 	// was taken from a cluster's Jobs to another one.

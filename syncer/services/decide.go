@@ -1,6 +1,7 @@
 package services
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/oscarfed/oscarfed/store/record"
@@ -153,21 +154,22 @@ func (s *Services) settle(ctx context.Context, v *observation) error {
 	return nil
 }
 
-// acknowledge reports that a tombstone's service is gone. What was told of its end before a readmission is told again.
+// acknowledge reports that a tombstone's service is gone. What was told of its end before a readmission is told again, unless
+// it had come back.
 func (s *Services) acknowledge(ctx context.Context, v *observation, d decision) error {
-	if end := v.desired.End(); end != nil {
+	erased := false
+	s.process.writes.change(v.name, func(n *recent) { erased = n.erased == v.desired.UID })
+	if end := v.desired.End(); end != nil && !erased {
 		return s.report(ctx, v, finding{
-			phase: record.PhaseDeleted, reason: record.ReasonDeleted, message: d.message, operation: end.Operation,
+			phase: record.PhaseDeleted, reason: record.ReasonDeleted, message: cmp.Or(d.message, end.Message), operation: end.Operation,
 			made: end.BucketsMade, fates: end.BucketFates, volume: end.VolumeFate, secretLeft: end.SecretLeft,
 		})
 	}
 	f := finding{phase: record.PhaseDeleted, reason: record.ReasonDeleted, message: d.message, secretLeft: v.local.secretAlone}
-	deleted := v.observed != nil && v.observed.ReadBack != ""
-	s.process.writes.change(v.name, func(n *recent) { deleted = deleted || n.erased == v.desired.UID })
 	switch {
 	case v.desired.Keep == record.KeepRelease && v.local.whose == ours:
 		f.operation = "release"
-	case deleted:
+	case erased, v.observed != nil && v.observed.ReadBack != "":
 		f.operation = record.OperationDelete
 	}
 	if v.buckets == nil {

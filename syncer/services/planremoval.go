@@ -35,9 +35,6 @@ func planGone(s situation, message string) decision {
 	if !s.fresh {
 		return decision{act: reread}
 	}
-	if end := s.desired.End(); end != nil {
-		return decision{act: acknowledge, message: cmp.Or(message, end.Message)}
-	}
 	if wait := s.unanswered(); wait > 0 {
 		return decision{act: look, after: min(wait, pollWrite)}
 	}

@@ -2,6 +2,7 @@ package services
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -98,29 +99,27 @@ func (w *recentWrites) read(name string, desired *record.Desired, revision int64
 		m.bucketsMade = len(n.made) > 0
 		m.unconfirmed = desired != nil && n.doubted == desired.UID
 		m.leavesSecret = n.bare != nil
-		if !n.postAt.IsZero() {
-			m.postUntil = n.postAt.Add(w.late)
-			if n.brokeOff && desired != nil && desired.Intent == record.IntentApply {
-				m.postUntil = n.workingUntil // a second POST of one life does no harm
-			}
+		m.postUntil, m.putUntil, m.deleteUntil, m.lateDeleteUntil = w.until(n.postAt), w.until(n.putAt), w.until(n.deleteAt), w.until(n.lateDeleteAt)
+		if !n.postAt.IsZero() && n.brokeOff && desired != nil && desired.Intent == record.IntentApply {
+			m.postUntil = n.workingUntil // a second POST of one life does no harm
 		}
-		if until := n.assumedAt.Add(w.late); !n.assumedAt.IsZero() && until.After(m.postUntil) && desired != nil && desired.Tombstone() {
+		if until := w.until(n.assumedAt); until.After(m.postUntil) && desired != nil && desired.Tombstone() {
 			// Only the end of the life waits for one that was perhaps sent.
 			m.postUntil = until
 		}
-		if !n.deleteAt.IsZero() {
-			m.deleteUntil = n.deleteAt.Add(w.late)
-		}
-		if !n.putAt.IsZero() {
-			m.putUntil = n.putAt.Add(w.late)
-		}
-		for _, at := range []time.Time{n.lateDeleteAt, n.assumedDeleteAt} {
-			if until := at.Add(w.late); !at.IsZero() && until.After(m.lateDeleteUntil) {
-				m.lateDeleteUntil = until
-			}
+		if until := w.until(n.assumedDeleteAt); until.After(m.lateDeleteUntil) {
+			m.lateDeleteUntil = until
 		}
 	})
 	return m
+}
+
+// until is how long a write that was sent at a time, and not answered, may take effect; zero for none.
+func (w *recentWrites) until(sent time.Time) time.Time {
+	if sent.IsZero() {
+		return time.Time{}
+	}
+	return sent.Add(w.late)
 }
 
 // change gives fn the note of a name, made if need be.
@@ -283,8 +282,8 @@ func (w *recentWrites) forget(now time.Time, keep func(name string) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	maps.DeleteFunc(w.of, func(name string, n *recent) bool {
-		doubt := func(t time.Time) bool { return !t.IsZero() && now.Before(t.Add(w.late)) }
-		return !keep(name) && !doubt(n.postAt) && !doubt(n.assumedAt) && !doubt(n.deleteAt) && !doubt(n.lateDeleteAt) && !doubt(n.assumedDeleteAt) && !doubt(n.putAt)
+		sent := []time.Time{n.postAt, n.assumedAt, n.putAt, n.deleteAt, n.lateDeleteAt, n.assumedDeleteAt}
+		return !keep(name) && !slices.ContainsFunc(sent, func(at time.Time) bool { return now.Before(w.until(at)) })
 	})
 }
 

@@ -6,8 +6,8 @@ func ofTheSyncer() []defect {
 		one(
 			"a tombstone is acknowledged on a list alone",
 			"syncer/services/planremoval.go",
-			"if !s.fresh {\n\t\treturn decision{act: reread}\n\t}\n\tif end := s.desired.End()",
-			"if end := s.desired.End()",
+			"if !s.fresh {\n\t\treturn decision{act: reread}\n\t}\n\tif wait := s.unanswered()",
+			"if wait := s.unanswered()",
 		),
 		one(
 			"a tombstone is acknowledged while a create may still be at work",
