@@ -35,7 +35,7 @@ var words = map[record.Reason]string{ //nolint:gochecknoglobals // a constant
 	record.ReasonNeedsUserToken:    "call oscarfed token refresh with a fresh access token of your own, or give a refresh token: oscarfed token set",
 	record.ReasonTokenLost:         "give another refresh token: oscarfed token set",
 	record.ReasonTokenHolderAway:   "the cluster that holds the refresh token is away; it goes on when that is back",
-	record.ReasonPaused:            "CLUSTER is paused by its administrator",
+	record.ReasonPaused:            "the federation is paused, or CLUSTER is by its administrator",
 	record.ReasonSecretsLost:       "a restore has lost secrets of the federation: apply its definition with them, or without them",
 	record.ReasonSameOscar:         "the OSCAR of CLUSTER is registered under another id too: remove one of the two",
 	record.ReasonOtherIdentity:     "the syncer of CLUSTER is not the one that joined: see which is the right one, and join again",

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -40,4 +41,38 @@ func TestAnAddressThatNobodyGaveIsToldAsOne(t *testing.T) {
 			t.Errorf("%s: %q", name, stderr.String())
 		}
 	}
+}
+
+// Whoever sees the traffic to an address without TLS reads the password, and the user was not told.
+func TestCredentialsThatCanBeReadOnTheirWayAreTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		connection settings.Connection
+		told       bool
+	}{
+		"http":             {settings.Connection{Endpoint: "http://federation.example:8080", User: "oscar"}, true},
+		"https":            {settings.Connection{Endpoint: "https://federation.example", User: "oscar"}, false},
+		"this machine":     {settings.Connection{Endpoint: settings.DefaultEndpoint, User: "oscar"}, false},
+		"no credentials":   {settings.Connection{Endpoint: "http://federation.example:8080"}, false},
+		"an access token":  {settings.Connection{Endpoint: "http://192.0.2.1", TokenFile: secretFile(t)}, true},
+		"a token by https": {settings.Connection{Endpoint: "https://192.0.2.1", TokenFile: secretFile(t)}, false},
+	} {
+		var stderr bytes.Buffer
+		a := &command.App{Stderr: &stderr, Connection: c.connection}
+		if _, err := a.Dial(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if told := strings.Contains(stderr.String(), "can read the credentials"); told != c.told {
+			t.Errorf("%s: %q", name, stderr.String())
+		}
+	}
+}
+
+// secretFile holds a token.
+func secretFile(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(path, []byte("token\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

@@ -41,6 +41,9 @@ func (a *App) Dial() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	if a.Connection.Exposes() {
+		a.Sayf("warning: %s is not https: everybody on the way can read the credentials", a.Connection.Endpoint)
+	}
 	c.OnMissing(func(why string) { a.Sayf("not in this answer: %s", why) })
 	return c, nil
 }

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"maps"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -176,6 +177,12 @@ func (c Connection) Login() (login.File, *login.Source) {
 	}
 	file := login.File(c.LoginFile)
 	return file, login.NewSource(file, c.Endpoint)
+}
+
+// Exposes says that credentials can be read on their way to the endpoint.
+func (c Connection) Exposes() bool {
+	u, err := url.Parse(c.Endpoint)
+	return err == nil && c.kinds() > 0 && !outbound.Private(u)
 }
 
 // Dial makes the client of a connection. It sends nothing yet.
