@@ -308,13 +308,13 @@ func isMark(annotation string) bool {
 
 // Marked says whether a service carries a mark of a federation, or what RegisteringBody gave it.
 func Marked(service *manager.Service) bool {
-	if Registering(service) {
-		return true
-	}
 	for annotation := range service.Annotations {
 		if isMark(annotation) {
-			return true
+			return true // as nearly each of ours does: nothing is parsed
 		}
+	}
+	if Registering(service) {
+		return true
 	}
 	var shown struct {
 		Federation *struct {
