@@ -214,13 +214,17 @@ func replaceable(path string) error {
 	return nil
 }
 
-// throughFile passes on what was written once it is known to be whole.
+// throughFile passes on what was written once it is known to be whole. The file has no name: a process that is killed
+// leaves none.
 func throughFile(out io.Writer, write func(*os.File) error) (err error) {
 	f, err := os.CreateTemp("", "oscarfed-backup-*")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, f.Close(), os.Remove(f.Name())) }()
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := os.Remove(f.Name()); err != nil {
+		return err
+	}
 	if err := write(f); err != nil {
 		return err
 	}

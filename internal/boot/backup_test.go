@@ -120,6 +120,23 @@ func TestABackupReplacesRegularFilesAlone(t *testing.T) {
 	}
 }
 
+// A backup to the standard output that was killed left a file as large as the database.
+func TestABackupToTheStandardOutputLeavesNoFile(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	var out bytes.Buffer
+	err := throughFile(&out, func(f *os.File) error {
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("a process that is killed now leaves %v, %v", left, err)
+		}
+		_, err := f.WriteString("whole")
+		return err
+	})
+	if err != nil || out.String() != "whole" {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+}
+
 // machine is a control plane's data directory, as an embedded etcd with users leaves it.
 func machine(t *testing.T, control string) (dir string, server *embedded.Server, st *store.Store) {
 	t.Helper()
