@@ -37,7 +37,6 @@ func excusedBlocks() []excuse {
 		{tokens, "decideHold", "it cannot be read", byHand},
 		{tokens, "grantEnd", "!reported", older},
 		{tokens, "grantEnd", "paused.After(until)", "only a hostile holder grants what has ended: controlplane/tokens"},
-		{tokens, "ask", "!paused.IsZero()", "only a hostile member has another key within seconds: controlplane/tokens"},
 		{tokens, "refusal", "given.Nonce == want.Nonce", "only a hostile syncer reports a key that nobody can seal to: controlplane/tokens"},
 
 		{"controlplane/decide/batch.go", "endWith", "out[i] = Decision{}", byHand},
@@ -55,7 +54,6 @@ func excusedBlocks() []excuse {
 		{decide, "acknowledged", "size > deletedBytes", "needs reports of 256 KiB: controlplane/decide"},
 
 		{jobs, "unposted", "case s.thawed", noOffer},
-		{"controlplane/jobs/decide_found.go", "acceptedAt", "at.After(now.Time)", "only a hostile syncer finds a job of the future: controlplane/job_found_test.go"},
 		{jobs, "podOf", "return &record.JobPod", noKube},
 
 		{"syncer/jobs/plan.go", "planSubmitting", "postOther", noKube},
