@@ -115,7 +115,7 @@ func planMissing(s situation) decision {
 		return vanished
 	}
 	if wait := max(s.unanswered(), s.lateDelete()); wait > 0 {
-		return decision{act: look, after: min(wait, pollWrite)}
+		return s.lookWithin(wait)
 	}
 	phase, prefix := record.PhaseFailed, ""
 	if applied {

@@ -215,6 +215,8 @@ func TestPlan(t *testing.T) {
 		{"tombstone, acknowledged", situation{desired: tombstone, observed: observed(record.PhaseDeleted)}, decision{act: rest}},
 		{"tombstone, acknowledged at another revision", situation{fresh: true, desired: tombstone, observed: observed(record.PhaseDeleted, func(o *record.Observed) { o.DesiredRevision-- })}, decision{act: acknowledge}},
 		{"tombstone, a POST is unanswered", situation{fresh: true, desired: tombstone, memory: memory{postUntil: later(time.Minute)}}, decision{act: look, after: pollWrite}},
+		{"tombstone, a POST is unanswered for long", situation{fresh: true, desired: tombstone, memory: memory{late: 5 * time.Minute, postUntil: later(time.Minute)}}, decision{act: look, after: 30 * time.Second}},
+		{"tombstone, a late DELETE soon has no effect any more", situation{fresh: true, desired: tombstone, memory: memory{late: 5 * time.Minute, lateDeleteUntil: later(3 * time.Second)}}, decision{act: look, after: 3 * time.Second}},
 		{"tombstone, our DELETE is unanswered", situation{fresh: true, desired: tombstone, memory: memory{deleteUntil: later(time.Minute)}}, decision{act: look, after: pollWrite}},
 		{"tombstone, ours", situation{desired: tombstone, local: mine()}, decision{act: detach}},
 		{"tombstone, ours, detached", situation{desired: tombstone, local: mine(func(l *local) { l.storage = false })}, decision{act: erase}},

@@ -36,7 +36,7 @@ func planGone(s situation, message string) decision {
 		return decision{act: reread}
 	}
 	if wait := s.unanswered(); wait > 0 {
-		return decision{act: look, after: min(wait, pollWrite)}
+		return s.lookWithin(wait)
 	}
 	if s.dropsBuckets() && !s.memory.bucketsDropped {
 		if d, goes := s.drop(dropBuckets); goes {
@@ -52,7 +52,7 @@ func planGone(s situation, message string) decision {
 		return d
 	}
 	if wait := s.lateDelete(); wait > 0 {
-		return decision{act: look, after: min(wait, pollWrite)}
+		return s.lookWithin(wait)
 	}
 	if s.local.secretAlone {
 		message = secretLeft
@@ -100,7 +100,7 @@ func planOurEnd(s situation) decision {
 	case s.local.perishes != "" && s.desired.Data != record.DataDelete:
 		return s.keepsPerishing()
 	case !s.local.storage && s.latePut() > 0:
-		return decision{act: look, after: min(s.latePut(), pollWrite)} // it would have the DELETE empty the buckets
+		return s.lookWithin(s.latePut()) // it would have the DELETE empty the buckets
 	case s.local.running > 0 && s.desired.Jobs != record.JobsCancel:
 		return decision{act: report, phase: record.PhaseDeleting, reason: record.ReasonJobsRunning, after: pollJobs,
 			message: "jobs of the service are running, and its DELETE would end them; it goes when they have ended, or at once with ?jobs=cancel"}

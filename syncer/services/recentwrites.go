@@ -96,6 +96,7 @@ func (w *recentWrites) read(name string, desired *record.Desired, revision int64
 			n.generation, n.repairs, n.unfixable = desired.Generation, 0, ""
 		}
 		m = n.memory
+		m.late = w.late
 		m.bucketsMade = len(n.made) > 0
 		m.unconfirmed = desired != nil && n.doubted == desired.UID
 		m.leavesSecret = n.bare != nil

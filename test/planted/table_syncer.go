@@ -12,7 +12,7 @@ func ofTheSyncer() []defect {
 		one(
 			"a tombstone is acknowledged while a create may still be at work",
 			"syncer/services/planremoval.go",
-			"if wait := s.unanswered(); wait > 0 {\n\t\treturn decision{act: look, after: min(wait, pollWrite)}\n\t}\n\tif s.dropsBuckets()",
+			"if wait := s.unanswered(); wait > 0 {\n\t\treturn s.lookWithin(wait)\n\t}\n\tif s.dropsBuckets()",
 			"if s.dropsBuckets()",
 		),
 		one(
