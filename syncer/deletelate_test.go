@@ -275,6 +275,63 @@ func TestADeletionIsNotHeldUpByARestart(t *testing.T) {
 	}
 }
 
+// TestAStopDuringADELETEHoldsNothingUp: the syncer waits for OSCAR's answer as it is stopped, and says so to the next one.
+func TestAStopDuringADELETEHoldsNothingUp(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{Latency: oscarsim.RealLatency})
+		stop := r.start()
+		p := newReplica("grayify")
+		r.makeReady(p)
+		r.want(p, record.IntentDelete)
+		r.eventually("the service is gone", func() bool { _, there := r.sim.Service(p.name); return !there })
+		stop()
+		if o := r.observed(p.name); o.Phase != record.PhaseDeleting || o.Status != http.StatusNoContent {
+			t.Fatalf("it ended with %+v", o)
+		}
+		r.start()
+		began := time.Now()
+		if o := r.await(p, record.PhaseDeleted); o.Operation != record.OperationDelete {
+			t.Errorf("it is told as never made: %+v", o)
+		}
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("acknowledged after %s", took)
+		}
+	})
+}
+
+// TestADELETEAfterOneThatWasToldIsAssumed: a service that stands again is deleted anew, and what was told of the DELETE
+// before it does not count for that.
+func TestADELETEAfterOneThatWasToldIsAssumed(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{Latency: oscarsim.RealLatency})
+		stop := r.start()
+		p := newReplica("grayify")
+		p.buckets = nil
+		r.makeReady(p)
+		shown, _ := r.sim.Service(p.name)
+		r.want(p, record.IntentDelete)
+		r.eventually("the service is gone", func() bool { _, there := r.sim.Service(p.name); return !there })
+		stop()
+		if err := r.sim.PutService(string(shown.JSON)); err != nil {
+			t.Fatal(err)
+		}
+		r.fault(oscarsim.OpDelete, oscarsim.FaultStall, 1)
+		stop = r.start()
+		r.eventually("the service is gone again", func() bool { _, there := r.sim.Service(p.name); return !there })
+		stop()
+		if o := r.observed(p.name); o.Status == http.StatusNoContent {
+			t.Errorf("the report is of the DELETE before: %+v", o)
+		}
+		r.sim.ClearFaults()
+		r.start()
+		began := time.Now()
+		r.await(p, record.PhaseDeleted)
+		if took := time.Since(began); took < time.Minute {
+			t.Errorf("acknowledged after %s, while a DELETE may be at work", took)
+		}
+	})
+}
+
 // TestALatePUTDoesNotEndTheObjects: a PUT that was not answered takes effect between the detaching of the service and its
 // DELETE, which would empty the buckets that it names.
 func TestALatePUTDoesNotEndTheObjects(t *testing.T) {

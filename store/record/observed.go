@@ -45,7 +45,8 @@ type Observed struct {
 	SecretLeft bool   `json:"secret_left,omitempty"`
 	Reason     Reason `json:"reason"`
 	// Operation and Status tell which call to OSCAR failed and what it answered. An acknowledged
-	// tombstone has OperationDelete when something of ours was deleted for it.
+	// tombstone has OperationDelete when something of ours was deleted for it. With phase deleting,
+	// OperationDelete and 204 say that OSCAR answered the DELETE as the syncer was stopped.
 	Operation          string `json:"operation,omitempty"`
 	Status             int    `json:"status,omitempty"`
 	Message            string `json:"message"`

@@ -13,6 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 // detach takes the storage out of the service, so that its DELETE leaves the
@@ -38,6 +39,11 @@ func (s *Services) erase(ctx context.Context, v *observation) (bool, error) {
 	bare, err := definition.BareShown(v.service)
 	if err != nil {
 		return false, err
+	}
+	if toldErased(v.observed) {
+		if err := s.report(ctx, v, finding{phase: record.PhaseDeleting}); err != nil { // of this DELETE nothing is known yet
+			return false, err
+		}
 	}
 	stands, _, err := s.secretStands(ctx, v)
 	if err == nil && stands {
@@ -69,6 +75,25 @@ func (s *Services) erase(ctx context.Context, v *observation) (bool, error) {
 	})
 	s.session.FailPoints.Hit(failAfterErase)
 	return err == nil, s.noteFailure(v, erase, record.ReasonDeleteFailed, err)
+}
+
+// tellErased reports, as the session ends, that OSCAR has answered the DELETE: the next one need not take it to be still
+// at work. It looks whether all is gone.
+func (s *Services) tellErased(ctx context.Context, v *observation) {
+	ctx, release := session.Outlive(ctx, s.cfg.StopGrace)
+	defer release()
+	err := s.report(ctx, v, finding{
+		phase: record.PhaseDeleting, operation: record.OperationDelete, status: http.StatusNoContent,
+		message: "OSCAR has deleted it; it is acknowledged when the syncer is back",
+	})
+	if err != nil {
+		s.session.Log.Info("the end of a DELETE is not reported", "service", v.name, "error", err)
+	}
+}
+
+// toldErased says that tellErased has reported the last DELETE of this life.
+func toldErased(o *record.Observed) bool {
+	return o != nil && o.Phase == record.PhaseDeleting && o.Operation == record.OperationDelete && o.Status == http.StatusNoContent
 }
 
 // keepMade notes in the last report the buckets that this life made: what the service says of them goes with it.

@@ -50,6 +50,9 @@ func (s *Services) write(ctx context.Context, name string) (bool, error) {
 		measured = measured || answered && (d.act == create || d.act == erase)
 		updated = answered && d.act == update || updated && (d.act == start || d.act == stop)
 		if ctx.Err() != nil {
+			if answered && d.act == erase {
+				s.tellErased(ctx, v)
+			}
 			return false, context.Cause(ctx)
 		}
 	}
