@@ -114,7 +114,7 @@ func (c *Controller) forgetJobs(ctx context.Context, jobs []view.Versioned[recor
 	for _, j := range jobs {
 		keys = append(keys, record.JobKey(j.Rec.Job))
 	}
-	_, err := c.store.Update(ctx, store.Update{Keys: keys, Build: func(v store.View, tx *store.Txn) error {
+	res, err := c.store.Update(ctx, store.Update{Keys: keys, Build: func(v store.View, tx *store.Txn) error {
 		for i, j := range jobs {
 			if kv, ok := v.KV(keys[i]); !ok || kv.ModRevision != j.Rev {
 				continue // replayed meanwhile, or forgotten
@@ -126,7 +126,10 @@ func (c *Controller) forgetJobs(ctx context.Context, jobs []view.Versioned[recor
 		}
 		return nil
 	}})
-	return err
+	if err != nil {
+		return err
+	}
+	return c.state.Wait(ctx, res.Revision) // what was found and waits for a record has its place now
 }
 
 // mendReserved rewrites reservations that are not the sum of the jobs. They should always be;
