@@ -28,7 +28,8 @@ func TestTheEndOfAJobIsSeenWithoutItsPod(t *testing.T) {
 	open := below(t, services)
 	w := world.New(t, world.Options{Clusters: []string{cluster}, Names: []string{services}, Syncer: func(c *syncer.Config) {
 		// What the simulated OSCAR makes is in Kubernetes when the test has carried it there.
-		c.Kube, c.Jobs.Grace = open(c.Logger), time.Hour
+		// A busy machine is no reason to give a job back.
+		c.Kube, c.Jobs.Grace, c.Jobs.Resend = open(c.Logger), time.Hour, time.Hour
 	}})
 	create(w, services)
 	sim, api := w.Cluster(cluster).Sim, shared.Cluster(t).Client()
@@ -123,7 +124,7 @@ func TestAJobWhosePodCannotStartSaysWhyAndIsGivenBack(t *testing.T) {
 	const services = "unstartable"
 	open := below(t, services)
 	w := world.New(t, world.Options{Clusters: []string{cluster}, Names: []string{services}, Syncer: func(c *syncer.Config) {
-		c.Kube, c.Jobs.Grace, c.Jobs.Start = open(c.Logger), time.Hour, time.Millisecond
+		c.Kube, c.Jobs.Grace, c.Jobs.Resend, c.Jobs.Start = open(c.Logger), time.Hour, time.Hour, time.Millisecond
 	}})
 	create(w, services)
 	sim := w.Cluster(cluster).Sim
