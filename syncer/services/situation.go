@@ -330,12 +330,12 @@ func (s situation) unanswered() time.Duration {
 // latePut is how long a PUT without an answer may still take effect.
 func (s situation) latePut() time.Duration { return max(s.memory.putUntil.Sub(s.now), 0) }
 
+// lateDelete is how long a DELETE without an answer may still take effect on what is made anew.
+func (s situation) lateDelete() time.Duration { return max(s.memory.lateDeleteUntil.Sub(s.now), 0) }
+
 // lookWithin looks again at what a write without an answer may still do. Most have their effect within seconds, and each
 // look asks OSCAR: so the looks are soon seldom.
 func (s situation) lookWithin(wait time.Duration) decision {
 	waited := s.memory.late - wait
 	return decision{act: look, after: min(wait, max(pollWrite, waited/8))}
 }
-
-// lateDelete is how long a DELETE without an answer may still take effect on what is made anew.
-func (s situation) lateDelete() time.Duration { return max(s.memory.lateDeleteUntil.Sub(s.now), 0) }
