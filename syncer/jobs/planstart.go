@@ -2,6 +2,8 @@ package jobs
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -85,8 +87,8 @@ func (s situation) cannotStart(shown *listed) decision {
 		return decision{step: stepRest}
 	}
 	due := m.stuck.Add(s.start)
-	if again := m.lastHold.Add(maxPostPause); again.After(due) {
-		due = again
+	if m.holds > 0 {
+		due = slices.MaxFunc([]time.Time{due, m.lastHold.Add(s.pauseAfter(m.holds))}, time.Time.Compare)
 	}
 	if wait := due.Sub(s.now); wait > 0 {
 		return restFor(wait)

@@ -81,8 +81,10 @@ type memory struct {
 	// seen says that a list has shown the Job, be it while a POST was under way.
 	seen bool
 	// stuck is when the first of the lists that show its pod stuck, without a break, was
-	// started, and lastHold when it was last tried to hold that.
-	stuck, lastHold time.Time
+	// started. It was tried to hold that pod so often, the last time at lastHold.
+	stuck    time.Time
+	holds    int
+	lastHold time.Time
 	// fromOrigin says that it reads an object of the origin's MinIO before anything else;
 	// unstarted is when it had certainly not started, and failed when the first list was
 	// started that shows it so.
@@ -166,7 +168,7 @@ type decision struct {
 	after time.Duration
 }
 
-// maxPostPause is the longest pause between two POSTs or DELETEs of an attempt.
+// maxPostPause is the longest pause between two POSTs, DELETEs or holds of an attempt.
 const maxPostPause = 30 * time.Second
 
 func (s situation) state() record.JobState {

@@ -20,10 +20,13 @@ func (j *Jobs) hold(ctx context.Context, a *attempt) {
 		}
 	}
 	j.mu.Lock()
-	again := !a.memory.lastHold.IsZero()
+	again := a.memory.holds > 0
 	j.mu.Unlock()
 	j.logPodStep(a, "hold", again, err)
-	j.finished(a, func(m *memory) { m.lastHold = j.session.Now() })
+	j.finished(a, func(m *memory) {
+		m.holds++
+		m.lastHold = j.session.Now()
+	})
 }
 
 // remove deletes the Job of an attempt whose pod is held.

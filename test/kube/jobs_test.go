@@ -125,6 +125,8 @@ func TestAJobWhosePodCannotStartSaysWhyAndIsGivenBack(t *testing.T) {
 	open := below(t, services)
 	w := world.New(t, world.Options{Clusters: []string{cluster}, Names: []string{services}, Syncer: func(c *syncer.Config) {
 		c.Kube, c.Jobs.Grace, c.Jobs.Resend, c.Jobs.Start = open(c.Logger), time.Hour, time.Hour, time.Millisecond
+		// What was read is good for a third of a session: a busy Kubernetes is asked within it.
+		c.SessionTTL = time.Minute
 	}})
 	create(w, services)
 	sim := w.Cluster(cluster).Sim

@@ -68,6 +68,11 @@ func New(t testing.TB, opts Options) *World {
 	// The world ends after the test's own clean-ups, which still use it.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	t.Cleanup(cancel)
+	t.Cleanup(func() {
+		if t.Failed() {
+			w.Log.tell(t)
+		}
+	})
 	if opts.Wire != nil {
 		w.startWire()
 	}
