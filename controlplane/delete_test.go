@@ -113,6 +113,37 @@ func TestADeletionThatWaitsForJobsCanBeHurried(t *testing.T) {
 	})
 }
 
+// TestADeletionSaysWhatItWaitsFor: its syncer cannot tell yet whether what was sent before has had its effect.
+func TestADeletionSaysWhatItWaitsFor(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		if _, err := w.create(); err != nil {
+			t.Fatal(err)
+		}
+		until := record.At(time.Now().Add(5 * time.Minute))
+		waits := func(s string, d *record.Desired) *record.Observed {
+			o := yes(s, d)
+			if d.Tombstone() {
+				o.Phase, o.WaitsUntil = record.PhaseReady, &until
+			}
+			return o
+		}
+		for _, c := range w.clusters {
+			c.does(waits)
+		}
+		if res, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Wait: time.Second}); err != nil || res.Pending != 3 {
+			t.Fatal(res, err)
+		}
+		want := "may still take effect: it goes on after " + until.Format(time.RFC3339)
+		if list, err := w.Federations.Deleted(t.Context(), admin, ""); err != nil || len(list) == 0 || !strings.Contains(list[0].Message, want) {
+			t.Errorf("%+v, %v", list, err)
+		}
+		if _, err := w.create(); codeOf(t, err) != fault.CodeAlreadyExists || !strings.Contains(err.Error(), want) {
+			t.Errorf("made again: %v", err)
+		}
+	})
+}
+
 // Buckets that were kept are not emptied by an order about another service of the same name.
 func TestAnOrderAboutAnAmbiguousNameChangesNoDeletionUnderWay(t *testing.T) {
 	ann := identity.Caller{Subject: "ann"}

@@ -3,6 +3,7 @@ package syncer_test
 import (
 	"context"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -295,6 +296,44 @@ func TestAStopDuringADELETEHoldsNothingUp(t *testing.T) {
 		}
 		if took := time.Since(began); took > time.Minute {
 			t.Errorf("acknowledged after %s", took)
+		}
+	})
+}
+
+// TestAWaitIsTold: what a syncer that died may have sent is waited for, and the report says until when. It changes nothing of
+// what the next one concludes from the report.
+func TestAWaitIsTold(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		stop := r.start()
+		p := newReplica("grayify")
+		r.makeReady(p)
+		r.fault(oscarsim.OpDelete, oscarsim.FaultStall, 1)
+		r.want(p, record.IntentDelete)
+		r.eventually("the service is gone", func() bool { _, there := r.sim.Service(p.name); return !there })
+		stop()
+		before := r.observed(p.name)
+		for range 2 {
+			began := time.Now()
+			stop = r.start()
+			r.eventually("it is told until when it waits", func() bool {
+				o := r.observed(p.name)
+				return o.WaitsUntil != nil && o.WaitsUntil.After(began.Add(4*time.Minute))
+			})
+			o := *r.observed(p.name)
+			if o.WaitsUntil = nil; !reflect.DeepEqual(&o, before) {
+				t.Errorf("the report is %+v, and was %+v", o, before)
+			}
+			stop()
+		}
+		r.sim.ClearFaults()
+		r.start()
+		began := time.Now()
+		if o := r.await(p, record.PhaseDeleted); o.WaitsUntil != nil {
+			t.Errorf("it is over, and waits until %s", o.WaitsUntil)
+		}
+		if took := time.Since(began); took < 4*time.Minute {
+			t.Errorf("acknowledged after %s, while a DELETE may be at work", took)
 		}
 	})
 }

@@ -92,7 +92,7 @@ func deletedReplica(v *view.View, f *record.Federation, m record.Member) v1.Dele
 	case r.Trouble.Away:
 		out.Pending, out.Message = true, r.Trouble.Message+"; it is deleted when that is mended"
 	default:
-		out.Pending = true
+		out.Pending, out.Message = true, r.Waits()
 	}
 	return out
 }

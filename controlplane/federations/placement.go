@@ -137,10 +137,14 @@ func (c *Controller) LocationHeld(d *record.Desired, cluster, service string) er
 		return e
 	}
 	e.Message = at + ": a deletion of a service of this name waits for the cluster; try again when it is done, or choose another name"
-	var why string
+	var why, waits string
 	c.state.Read(func(v *view.View) {
-		why = v.Replica(record.Member{ClusterID: cluster, ServiceName: service, UID: d.UID}, -1).WhyAway()
+		r := v.Replica(record.Member{ClusterID: cluster, ServiceName: service, UID: d.UID}, -1)
+		why, waits = r.WhyAway(), r.Waits()
 	})
+	if waits != "" {
+		e.Message += "; " + waits
+	}
 	if why != "" {
 		e.Message = fmt.Sprintf("%s: a deletion of a service of this name waits for cluster %q (%s), and holds the name there until it is done: "+
 			"leave the cluster out, choose another service name, or, if the cluster is gone for good, have it removed (oscarfed cluster remove %s)",

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/oscarfed/oscarfed/store/record"
@@ -101,7 +102,24 @@ func (r ReplicaState) Rollback() *record.Rollback {
 	case r.WhyAway() != "":
 		return &record.Rollback{State: record.RollbackPending, Message: "the tombstone waits for the cluster: " + r.WhyAway()}
 	}
-	return &record.Rollback{State: record.RollbackPending}
+	return &record.Rollback{State: record.RollbackPending, Message: r.Waits()}
+}
+
+// withWait adds to a message until when the syncer writes nothing.
+func (r ReplicaState) withWait(message string) string {
+	if waits := r.Waits(); message != "" && waits != "" {
+		return message + "; " + waits
+	}
+	return cmp.Or(message, r.Waits())
+}
+
+// Waits says until when the syncer writes nothing for the replica; empty when it does.
+func (r ReplicaState) Waits() string {
+	o := r.Observed
+	if !r.Alive || r.Desired == nil || o == nil || o.UID != r.Desired.UID || o.WaitsUntil == nil {
+		return ""
+	}
+	return "what was sent to the cluster's OSCAR before, and not answered, may still take effect: it goes on after " + o.WaitsUntil.UTC().Format(time.RFC3339)
 }
 
 // DeletedSize estimates the bytes of the record that remains of a deleted replica.

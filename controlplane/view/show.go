@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -137,10 +138,10 @@ func (r ReplicaState) Status(f *record.Federation, m record.Member) *Status {
 		st.Message = "generation " + strconv.FormatInt(f.Generation, 10) + " will be applied " + until
 		return st
 	case !r.appliedAs(f.Generation):
-		st.Phase, st.Reason, st.Message = record.PhaseApplying, r.Trouble.Reason, r.Trouble.Message
+		st.Phase, st.Reason, st.Message = record.PhaseApplying, r.Trouble.Reason, cmp.Or(r.Trouble.Message, r.Waits())
 		return st
 	}
-	st.Phase, st.Message = o.Phase, reportedMessage(o)
+	st.Phase, st.Message = o.Phase, r.withWait(reportedMessage(o))
 	if st.Reason == record.ReasonPaused {
 		st.Reason, _ = r.whyPaused(f)
 	}
@@ -209,7 +210,7 @@ func (r ReplicaState) showDeletion(st *Status) {
 	o := r.Observed
 	switch {
 	case o != nil && o.DesiredRevision == r.DesiredRev:
-		st.Phase, st.Message = o.Phase, reportedMessage(o)
+		st.Phase, st.Message = o.Phase, r.withWait(reportedMessage(o))
 	case r.SameOscarAs != "":
 		st.Phase, st.Reason, st.Message = record.PhaseDeleting, record.ReasonSameOscar, "it is deleted when one of the two registrations is removed"
 	case r.Stopped:
@@ -217,7 +218,7 @@ func (r ReplicaState) showDeletion(st *Status) {
 	case r.Trouble.Reason != "":
 		st.Phase, st.Reason, st.Message = record.PhaseDeleting, r.Trouble.Reason, r.Trouble.Message+"; its tombstone waits for it"
 	default:
-		st.Phase, st.Reason, st.Message = record.PhaseDeleting, "", ""
+		st.Phase, st.Reason, st.Message = record.PhaseDeleting, "", r.Waits()
 	}
 }
 

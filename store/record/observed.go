@@ -53,6 +53,9 @@ type Observed struct {
 	LastTransitionTime Time   `json:"last_transition_time"`
 	// Remade goes with phase drifted: the service had vanished, and a POST that makes it again may have been sent.
 	Remade bool `json:"remade,omitempty"`
+	// WaitsUntil is set while the syncer writes nothing to OSCAR for it: what was sent before and not answered, perhaps by
+	// an earlier syncer, may take effect until then.
+	WaitsUntil *Time `json:"waits_until,omitempty"`
 	// Bare is the service with nothing but its marks and its token, sealed to its cluster. It is there while a write
 	// of this life may leave the service's Secret alone: with it the service is made once more, and deleted with its
 	// Secret.

@@ -3,6 +3,7 @@ package services
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/answers"
@@ -65,7 +66,7 @@ func (s *Services) carryOut(ctx context.Context, v *observation, d decision) (bo
 		return false, nil
 	case look:
 		s.decisions.AddAfter(v.name, d.after)
-		return false, nil
+		return false, s.tellWait(ctx, v, d.until)
 	case castVote:
 		return false, s.vote(ctx, v)
 	case report:
@@ -89,6 +90,24 @@ func (s *Services) carryOut(ctx context.Context, v *observation, d decision) (bo
 		return true, s.tellWaiting(ctx, v, d)
 	}
 	return false, nil
+}
+
+// tellWait notes in the last report until when nothing is written, unless that is soon. What the report says besides, from
+// which a later syncer concludes what may have been sent, stays.
+func (s *Services) tellWait(ctx context.Context, v *observation, until time.Time) error {
+	told := record.At(until.Truncate(time.Second))
+	if until.Sub(v.now) < pollJobs || v.observed == nil || v.observed.WaitsUntil != nil && v.observed.WaitsUntil.Equal(told.Time) {
+		return nil
+	}
+	_, err := s.writeReport(ctx, v, func(before *record.Observed) *record.Observed {
+		if before == nil {
+			return nil
+		}
+		next := *before
+		next.WaitsUntil = &told
+		return &next
+	})
+	return err
 }
 
 // tellWaiting replaces the failure of an earlier repair, and its advice, when the next one

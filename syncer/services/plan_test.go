@@ -251,7 +251,10 @@ func TestPlan(t *testing.T) {
 		if got.act == report && got.phase != record.PhaseReady && got.message == "" {
 			t.Errorf("%s: a report without a message", tc.name)
 		}
-		got.message, got.operation, got.status, got.held = "", "", 0, nil
+		if waits := !got.until.IsZero(); waits && got.until.Before(now.Add(got.after)) {
+			t.Errorf("%s: it looks again when it no longer waits", tc.name)
+		}
+		got.message, got.operation, got.status, got.held, got.until = "", "", 0, nil, time.Time{}
 		if got != tc.want {
 			t.Errorf("%s:\n got %+v\nwant %+v", tc.name, got, tc.want)
 		}

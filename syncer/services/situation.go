@@ -234,6 +234,8 @@ type decision struct {
 	message string
 	// after says when to look again; 0: at the next event or resync.
 	after time.Duration
+	// until goes with look: nothing is written to OSCAR before.
+	until time.Time
 	// repair says that a write brings back what was in place before, and drifted
 	// that it is reported as drift first, with message.
 	repair, drifted bool
@@ -337,5 +339,5 @@ func (s situation) lateDelete() time.Duration { return max(s.memory.lateDeleteUn
 // look asks OSCAR: so the looks are soon seldom.
 func (s situation) lookWithin(wait time.Duration) decision {
 	waited := s.memory.late - wait
-	return decision{act: look, after: min(wait, max(pollWrite, waited/8))}
+	return decision{act: look, after: min(wait, max(pollWrite, waited/8)), until: s.now.Add(wait)}
 }
