@@ -28,6 +28,7 @@ var words = map[record.Reason]string{ //nolint:gochecknoglobals // a constant
 	record.ReasonDeleteFailed:       "read the message: CLUSTER keeps the service; it is tried again by itself",
 	record.ReasonDetachFailed:       "read the message: the OSCAR of CLUSTER keeps the service; it is tried again by itself",
 	record.ReasonDriftUnfixable:     "somebody changes the service on CLUSTER again and again: stop them, or use drift: report",
+	record.ReasonWebhookLost:        "if the bucket on CLUSTER is empty, delete it there, and it is made again as it was; else add its notification and tags yourself",
 	record.ReasonMarkLost:           "our marks were taken off the service on CLUSTER: delete it there, and it is created again",
 	record.ReasonAheadOfDesired: "the service on CLUSTER is not in the history of the store, which was restored: " +
 		"oscarfed describe lists what differs, oscarfed resolve ends it",

@@ -36,6 +36,9 @@ type Config struct {
 	// BreakConcurrent refuses connections to MinIO while a create or delete restarts it, so that concurrent ones break
 	// each other.
 	BreakConcurrent bool
+	// RevivesBuckets has MinIO make a bucket again, empty, without tags and notifications, that a DELETE takes away while
+	// another call restarts MinIO.
+	RevivesBuckets bool
 	// ServicesNamespace is where the services of the administrator are, and how the namespaces of its users begin.
 	// Default oscar-svc.
 	ServicesNamespace string

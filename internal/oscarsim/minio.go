@@ -22,6 +22,8 @@ type minio struct {
 	policies map[string][]string
 	// users are the users that OSCAR has made a MinIO user for, at their first call.
 	users map[string]bool
+	// revived are buckets that stand again when MinIO has started.
+	revived []string
 }
 
 type bucket struct {

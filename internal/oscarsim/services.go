@@ -3,7 +3,9 @@ package oscarsim
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -211,9 +213,18 @@ func (s *Sim) registerWebhook(c *call, svc *wire.Service) error {
 	s.mu.Unlock()
 	c.pause(c.latency)
 	s.mu.Lock()
-	c.life.restarting--
+	s.restarted(c)
 	s.mu.Unlock()
 	return nil
+}
+
+// restarted ends a restart of MinIO. The caller holds the lock.
+func (s *Sim) restarted(c *call) {
+	c.life.restarting--
+	for _, name := range s.minio.revived {
+		_, _ = s.minio.makeBucket(name) // one that stands is as it is
+	}
+	s.minio.revived = nil
 }
 
 // minioAway reports whether another call is restarting MinIO and that matters. The caller holds
@@ -312,7 +323,7 @@ func (s *Sim) delete(c *call) {
 	if !away {
 		c.pause(c.latency)
 		s.mu.Lock()
-		c.life.restarting--
+		s.restarted(c)
 		s.mu.Unlock()
 		if c.dropped {
 			return
@@ -322,7 +333,11 @@ func (s *Sim) delete(c *call) {
 	defer s.mu.Unlock()
 	err = nil
 	if !away {
+		before := slices.Collect(maps.Keys(s.minio.buckets))
 		err = s.minio.deleteBuckets(e.service)
+		if s.cfg.RevivesBuckets && c.life.restarting > 0 {
+			s.minio.revived = append(s.minio.revived, slices.DeleteFunc(before, func(name string) bool { return s.minio.buckets[name] != nil })...)
+		}
 	} else if io := append(append([]wire.StorageIOConfig(nil), e.service.Input...), e.service.Output...); len(io) > 0 {
 		name, _ := wire.Bucket(io[0].Path)
 		err = fmt.Errorf("error while removing MinIO bucket error deleting bucket %s, unable to delete objects from bucket %q, RequestError: send request failed\ncaused by: %w", name, name, refused("Get", s.provider.Endpoint+"/"+name))

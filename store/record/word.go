@@ -90,6 +90,7 @@ const (
 	ReasonUnknownOutcome     Reason = "UnknownOutcome"
 	ReasonDrifted            Reason = "Drifted"
 	ReasonDriftUnfixable     Reason = "DriftUnfixable"
+	ReasonWebhookLost        Reason = "WebhookLost"
 	ReasonMarkLost           Reason = "MarkLost"
 	ReasonAheadOfDesired     Reason = "AheadOfDesired"
 	ReasonNeedsUserToken     Reason = "NeedsUserToken"

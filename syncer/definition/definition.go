@@ -163,6 +163,13 @@ func (d *Definition) DataBuckets() []string {
 	return oscar.Buckets(&s)
 }
 
+// InputBuckets are those of inputs: uploads there start jobs of the service.
+func (d *Definition) InputBuckets() []string {
+	s := *d.Service
+	s.Output, s.Mount, s.BucketList = nil, oscar.IO{}, nil
+	return oscar.Buckets(&s)
+}
+
 // Mounted is the bucket of the cluster's own MinIO that the definition mounts, if any.
 func (d *Definition) Mounted() []string {
 	s := *d.Service

@@ -99,9 +99,11 @@ func (s *Services) observe(ctx context.Context, name string) (*observation, erro
 	if written := s.process.writes.written(name); written.After(oldest) {
 		oldest = written
 	}
-	if standing, _, ok := s.deps.Answers.Buckets.Since(oldest); ok {
+	standing, _, ok := s.deps.Answers.Buckets.Since(oldest)
+	if ok {
 		v.lookForBuckets(standing)
 	}
+	s.lookAtInputs(v, standing)
 	return v, s.findToken(v)
 }
 
@@ -181,6 +183,7 @@ func (s *Services) examine(ctx context.Context, name string) (*observation, erro
 		return v, err
 	}
 	v.lookForBuckets(v.buckets)
+	s.lookAtInputs(v, v.buckets)
 	return v, s.findToken(v)
 }
 

@@ -117,6 +117,12 @@ func planMissing(s situation) decision {
 	if wait := max(s.unanswered(), s.lateDelete()); wait > 0 {
 		return s.lookWithin(wait)
 	}
+	if wait := s.memory.goneSince.Add(postTakes).Sub(s.now); applied && s.local.leaves && wait > 0 {
+		// Somebody's DELETE takes the service away first, and its buckets when MinIO has restarted.
+		vanished.message += "; it is made again"
+		vanished.after = min(wait, pollWrite)
+		return vanished
+	}
 	phase, prefix := record.PhaseFailed, ""
 	if applied {
 		phase, prefix = record.PhaseDrifted, vanished.message+": "
@@ -158,6 +164,8 @@ func planPresent(s situation) decision {
 		return planDrift(s, s.lacksBuckets())
 	case undisturbed && s.runsOtherwise():
 		return planRunState(s)
+	case undisturbed && len(s.local.silent) > 0:
+		return s.tellSilent()
 	case undisturbed:
 		return decision{act: report, phase: record.PhaseReady, reason: record.ReasonApplied}
 	case asAsked && (!applied || (s.updated || s.upgraded()) && len(s.local.missing) == 0):

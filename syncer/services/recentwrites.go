@@ -55,6 +55,9 @@ type recent struct {
 	volumeKept string
 	// made are buckets that writes of the life made.
 	made []string
+	// tagged are buckets of inputs that had OSCAR's tags when the service was last seen, and silent those that stand
+	// without its notification.
+	tagged, silent []string
 	// compared is how the service was when it was last seen.
 	compared comparison
 	// bare is a POST that makes the service of that life with its marks alone, where a write can have
@@ -91,6 +94,7 @@ func (w *recentWrites) read(name string, desired *record.Desired, revision int64
 		}
 		if desired != nil && n.uid != desired.UID {
 			n.uid, n.made, n.volume, n.bare, n.secretTold = desired.UID, nil, nil, nil, false
+			n.tagged, n.silent = nil, nil
 		}
 		if desired != nil && n.generation != desired.Generation {
 			n.generation, n.repairs, n.unfixable = desired.Generation, 0, ""
@@ -177,7 +181,7 @@ func (w *recentWrites) sawPresent(name string) {
 			n.assumedAt = time.Time{}
 		}
 		n.postAt = time.Time{}
-		n.absentIn = nil
+		n.absentIn, n.goneSince = nil, time.Time{}
 		n.bare, n.secretTold = nil, false
 	})
 }
@@ -186,6 +190,9 @@ func (w *recentWrites) sawPresent(name string) {
 // neither did a GET after it. Two of them end the doubt about a DELETE that was not answered.
 func (w *recentWrites) sawAbsent(name string, listed time.Time) {
 	w.change(name, func(n *recent) {
+		if n.goneSince.IsZero() {
+			n.goneSince = listed
+		}
 		if n.deleteAt.IsZero() || !listed.After(n.deleteAt) {
 			return
 		}

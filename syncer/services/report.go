@@ -48,6 +48,8 @@ type finding struct {
 	secretLeft bool
 	// remade says that a POST is sent next for a service that has vanished.
 	remade bool
+	// silent are buckets of inputs without the notification of the service.
+	silent []string
 	// beside says that it is told beside an open vote: once that is given it is no news.
 	beside bool
 }
@@ -56,7 +58,7 @@ type finding struct {
 // It is written only while the session lives and the desired record is as it
 // was; otherwise the error is store.ErrSessionLost or session.ErrStale.
 func (s *Services) report(ctx context.Context, v *observation, f finding) error {
-	f.mounts, f.runState = v.memory.volume, v.local.runState
+	f.mounts, f.runState, f.silent = v.memory.volume, v.local.runState, v.local.silent
 	began := s.session.Now()
 	result, err := s.writeReport(ctx, v, func(before *record.Observed) *record.Observed {
 		if f.beside && before.VoteOn(v.revision) != nil {
@@ -130,6 +132,7 @@ func nextReport(before *record.Observed, d *record.Desired, revision int64, epoc
 		Remade:             f.remade,
 		Epoch:              epoch,
 		Held:               f.held,
+		SilentInputs:       f.silent,
 	}
 	if d.RunState == "" {
 		next.RunState = "" // it is of no interest
@@ -148,6 +151,9 @@ func nextReport(before *record.Observed, d *record.Desired, revision int64, epoc
 	}
 	if f.mounts == nil {
 		next.Volume = before.Volume
+	}
+	if f.silent == nil && f.phase != record.PhaseDeleted && f.phase != record.PhaseReady {
+		next.SilentInputs = before.SilentInputs
 	}
 	if f.readBack == "" && f.phase != record.PhaseDeleted && f.phase != record.PhaseReady {
 		next.Bare = before.Bare

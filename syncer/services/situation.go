@@ -58,6 +58,10 @@ type local struct {
 	// missing are buckets that its creation should have made and that are not
 	// there; known when fresh, and by the list of the last probe.
 	missing []string
+	// leaves says that there is no service, and that a bucket stands that its DELETE would take away.
+	leaves bool
+	// silent are buckets of inputs that stand, and uploads to which start no job.
+	silent []string
 	// secretAlone says that there is no service, and a Secret that a write for this life can have left.
 	// Known when fresh.
 	secretAlone bool
@@ -124,6 +128,8 @@ type memory struct {
 	// workingUntil is how long such a POST is taken to be still at work on a service that is seen
 	// already: it makes the buckets last, within seconds.
 	workingUntil time.Time
+	// goneSince is since when the service was always seen to be absent.
+	goneSince time.Time
 	// halfSince is since when the service was always seen half-created.
 	halfSince time.Time
 	// tried is the step that failed last, tries how often it was tried, and notBefore when its next try may
