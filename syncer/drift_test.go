@@ -251,7 +251,9 @@ func TestADELETEByHandWhileAnotherServiceIsMade(t *testing.T) {
 				done := make(chan int, 2)
 				go func() { done <- r.ask(http.MethodDelete, "/system/services/grayify", "") }()
 				<-time.After(after)
-				go func() { done <- r.ask(http.MethodPost, "/system/services", strings.ReplaceAll(vandal, "grayify", "other")) }()
+				go func() {
+					done <- r.ask(http.MethodPost, "/system/services", strings.ReplaceAll(vandal, "grayify", "other"))
+				}()
 				<-done
 				<-done
 				r.await(p, record.PhaseDrifted, because(record.ReasonWebhookLost))
