@@ -166,11 +166,11 @@ func (c *checker) reportSpeaks(ch *change, o *record.Observed) {
 
 // onlyNotes says that a report is that of before, but for what its syncer notes for itself.
 func onlyNotes(old, now *record.Observed) bool {
-	if old == nil || old.Bare == now.Bare && slices.Equal(old.BucketsMade, now.BucketsMade) {
+	if old == nil || reflect.DeepEqual(old, now) {
 		return false
 	}
 	before := *old
-	before.Bare, before.BucketsMade = now.Bare, now.BucketsMade
+	before.Bare, before.BucketsMade, before.WaitsUntil = now.Bare, now.BucketsMade, now.WaitsUntil
 	return reflect.DeepEqual(&before, now)
 }
 
