@@ -281,11 +281,14 @@ func (v *observation) lookAtBackend(info manager.Info, known bool) {
 	}
 }
 
-// lookForBuckets notes which buckets of the service are not among those of the cluster.
+// lookForBuckets notes which buckets of the service are not among those of the cluster, and whether any is that has lost
+// its service.
 func (v *observation) lookForBuckets(standing answers.BucketSet) {
-	v.local.missing = nil
+	v.local.missing, v.local.leaves = nil, false
 	if v.def != nil && v.def.MakesBuckets() {
+		named := v.def.DataBuckets()
 		v.local.missing = absent(v.def.Buckets(), standing)
+		v.local.leaves = v.local.whose == noService && len(absent(named, standing)) < len(named)
 	}
 }
 

@@ -68,7 +68,7 @@ type recent struct {
 }
 
 // postTakes is how long OSCAR works on a POST of whose service it shows the first part: MinIO restarts for
-// the webhook, which takes some 6 s.
+// the webhook, which takes some 6 s. So long it works on a DELETE, too, whose service is gone already.
 const postTakes = 15 * time.Second
 
 // recentWrites keeps the notes of all names.

@@ -44,10 +44,6 @@ func (s *Services) lookAtInputs(v *observation, standing answers.BucketSet) {
 		}
 		v.local.silent = slices.Clone(n.silent)
 	})
-	v.local.leaves = v.local.whose == noService && slices.ContainsFunc(v.def.DataBuckets(), func(name string) bool {
-		_, stands := standing[name]
-		return stands && !slices.Contains(v.local.silent, name)
-	})
 }
 
 // tellSilent: the service is in place, and uploads start no job of it.
