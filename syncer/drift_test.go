@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/embedded"
@@ -182,109 +180,6 @@ func (r *rig) resynced() {
 	r.t.Helper()
 	configs := r.sim.Calls()["config"]
 	r.eventually("two full compares", func() bool { return r.sim.Calls()["config"] >= configs+3 })
-}
-
-// TestABucketThatMinIOMakesAgainIsToldToBeSilent: somebody deletes the service with its bucket, and MinIO, which restarts for
-// another one, makes the bucket again. An upload there starts no job.
-func TestABucketThatMinIOMakesAgainIsToldToBeSilent(t *testing.T) {
-	await.InVirtualTime(t, func(t *testing.T) {
-		r := newRig(t, oscarsim.Config{})
-		stop := r.start()
-		p := newReplica("grayify")
-		r.makeReady(p)
-		r.sim.RemoveService(p.name)
-		r.sim.PutBucket(p.name)
-		lost := r.await(p, record.PhaseDrifted, because(record.ReasonWebhookLost))
-		r.inPlace(p)
-		if !slices.Equal(lost.SilentInputs, p.buckets) || !strings.Contains(lost.Message, "start no job") {
-			t.Errorf("the report is %+v", lost)
-		}
-		// The next syncer has not seen it.
-		stop()
-		r.start()
-		r.resynced()
-		if o := r.observed(p.name); o.Reason != record.ReasonWebhookLost {
-			t.Errorf("after a restart the report is %+v", o)
-		}
-		// A bucket that is missing is made by a PUT, with its notification.
-		r.sim.RemoveBucket(p.name)
-		r.await(p, record.PhaseReady, func(o *record.Observed) bool { return o.SilentInputs == nil })
-		if b, _ := r.sim.Bucket(p.name); !slices.Equal(b.Notifies, []string{p.name}) {
-			t.Errorf("the bucket is %+v", b)
-		}
-		r.resynced()
-		if o := r.observed(p.name); o.Phase != record.PhaseReady {
-			t.Errorf("the report is %+v", o)
-		}
-	})
-}
-
-// TestADELETEByHand: OSCAR takes the service away first, and its bucket when MinIO has restarted. A service that is made
-// again before has a bucket that goes, or none of its own.
-func TestADELETEByHand(t *testing.T) {
-	await.InVirtualTime(t, func(t *testing.T) {
-		r := newRig(t, oscarsim.Config{Latency: oscarsim.RealLatency, RevivesBuckets: true})
-		r.start(func(c *syncer.Config) { c.Resync = time.Second })
-		p := newReplica("grayify")
-		r.makeReady(p)
-		made, _ := r.sim.Bucket(p.name)
-		before := r.mirror.Revision()
-		r.ask(http.MethodDelete, "/system/services/grayify", "")
-		r.eventually("drifted, and ready again", func() bool { return r.phases(p.name, before) == "drifted drifted ready" })
-		r.inPlace(p)
-		if b, _ := r.sim.Bucket(p.name); !reflect.DeepEqual(b, made) {
-			t.Errorf("the bucket is %+v, and was %+v", b, made)
-		}
-		r.equalCalls(p.name, "create", "delete", "create")
-	})
-}
-
-// TestADELETEByHandWhileAnotherServiceIsMade: MinIO restarts for both.
-func TestADELETEByHandWhileAnotherServiceIsMade(t *testing.T) {
-	for _, after := range []time.Duration{time.Second, 3 * time.Second, 6 * time.Second} {
-		t.Run(after.String(), func(t *testing.T) {
-			await.InVirtualTime(t, func(t *testing.T) {
-				r := newRig(t, oscarsim.Config{Latency: oscarsim.RealLatency, RevivesBuckets: true})
-				r.start()
-				p := newReplica("grayify")
-				r.makeReady(p)
-				done := make(chan int, 2)
-				go func() { done <- r.ask(http.MethodDelete, "/system/services/grayify", "") }()
-				<-time.After(after)
-				go func() {
-					done <- r.ask(http.MethodPost, "/system/services", strings.ReplaceAll(vandal, "grayify", "other"))
-				}()
-				<-done
-				<-done
-				r.await(p, record.PhaseDrifted, because(record.ReasonWebhookLost))
-				r.inPlace(p)
-				if b, _ := r.sim.Bucket(p.name); len(b.Notifies) > 0 {
-					t.Errorf("uploads start a job: %+v", b)
-				}
-			})
-		})
-	}
-}
-
-// TestABucketThatWasLeftIsNotSilent: the service was deleted without its bucket, which has its tags and its notification.
-func TestABucketThatWasLeftIsNotSilent(t *testing.T) {
-	await.InVirtualTime(t, func(t *testing.T) {
-		r := newRig(t, oscarsim.Config{})
-		r.start()
-		p := newReplica("grayify")
-		r.makeReady(p)
-		b, _ := r.sim.Bucket(p.name)
-		r.sim.RemoveService(p.name)
-		r.sim.TagBucket(p.name, b.Tags)
-		r.await(p, record.PhaseDrifted)
-		if o := r.await(p, record.PhaseReady); o.SilentInputs != nil {
-			t.Errorf("the report is %+v", o)
-		}
-		r.resynced()
-		if o := r.observed(p.name); o.Phase != record.PhaseReady {
-			t.Errorf("the report is %+v", o)
-		}
-	})
 }
 
 // TestDriftUnfixable: somebody changes the service back after each repair.
