@@ -66,7 +66,7 @@ func (s *Services) carryOut(ctx context.Context, v *observation, d decision) (bo
 		return false, nil
 	case look:
 		s.decisions.AddAfter(v.name, d.after)
-		return false, s.tellWait(ctx, v, d.until)
+		return false, s.noteWait(ctx, v, d.until)
 	case castVote:
 		return false, s.vote(ctx, v)
 	case report:
@@ -92,22 +92,16 @@ func (s *Services) carryOut(ctx context.Context, v *observation, d decision) (bo
 	return false, nil
 }
 
-// tellWait notes in the last report until when nothing is written, unless that is soon. What the report says besides, from
-// which a later syncer concludes what may have been sent, stays.
-func (s *Services) tellWait(ctx context.Context, v *observation, until time.Time) error {
-	told := record.At(until.Truncate(time.Second))
-	if until.Sub(v.now) < pollJobs || v.observed == nil || v.observed.WaitsUntil != nil && v.observed.WaitsUntil.Equal(told.Time) {
+// noteWait notes until when nothing is written, unless that is soon.
+func (s *Services) noteWait(ctx context.Context, v *observation, until time.Time) error {
+	noted := record.At(until.Truncate(time.Second))
+	if until.Sub(v.now) < pollJobs || v.observed != nil && v.observed.WaitsUntil != nil && v.observed.WaitsUntil.Equal(noted.Time) {
 		return nil
 	}
-	_, err := s.writeReport(ctx, v, func(before *record.Observed) *record.Observed {
-		if before == nil {
-			return nil
-		}
-		next := *before
-		next.WaitsUntil = &told
-		return &next
+	return s.note(ctx, v, func(next *record.Observed) bool {
+		next.WaitsUntil = &noted
+		return true
 	})
-	return err
 }
 
 // tellWaiting replaces the failure of an earlier repair, and its advice, when the next one

@@ -98,15 +98,13 @@ func (s *Services) keepBare(ctx context.Context, v *observation, bare []byte) er
 	if err != nil {
 		return err
 	}
-	_, err = s.writeReport(ctx, v, func(before *record.Observed) *record.Observed {
-		if before == nil || (before.Bare == "") == (sealed == "") {
-			return nil
+	return s.note(ctx, v, func(next *record.Observed) bool {
+		news := (next.Bare == "") != (sealed == "")
+		if news {
+			next.Bare = sealed
 		}
-		next := *before
-		next.Bare = sealed
-		return &next
+		return news
 	})
-	return err
 }
 
 // hadSecret says that the service was seen in place and is to have secrets: who deleted it, or an OSCAR that died

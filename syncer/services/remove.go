@@ -102,17 +102,11 @@ func (s *Services) keepMade(ctx context.Context, v *observation) error {
 	if len(made) == 0 {
 		return nil
 	}
-	_, err := s.writeReport(ctx, v, func(before *record.Observed) *record.Observed {
-		if before == nil {
-			return nil
-		}
-		next := *before
-		if next.BucketsMade = definition.Union(before.BucketsMade, made); len(next.BucketsMade) == len(before.BucketsMade) {
-			return nil
-		}
-		return &next
+	return s.note(ctx, v, func(next *record.Observed) bool {
+		before := len(next.BucketsMade)
+		next.BucketsMade = definition.Union(next.BucketsMade, made)
+		return len(next.BucketsMade) > before
 	})
-	return err
 }
 
 // dropBuckets deletes the buckets that this life made and that still say so, as the

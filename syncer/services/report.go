@@ -104,6 +104,22 @@ func (s *Services) writeReport(ctx context.Context, v *observation, next func(be
 	return result, err
 }
 
+// note changes what the last report notes for the syncer itself, unless change says that it is no news. What the report says
+// besides, from which a later syncer concludes what may have been sent, stays. Without a report nothing is noted.
+func (s *Services) note(ctx context.Context, v *observation, change func(next *record.Observed) bool) error {
+	_, err := s.writeReport(ctx, v, func(before *record.Observed) *record.Observed {
+		if before == nil {
+			return nil
+		}
+		next := *before
+		if !change(&next) {
+			return nil
+		}
+		return &next
+	})
+	return err
+}
+
 // nextReport is the record that follows before, which is nil for the first
 // report about a life. It is equal to before when the finding is no news.
 func nextReport(before *record.Observed, d *record.Desired, revision int64, epoch string, f finding, now time.Time) *record.Observed {
@@ -152,7 +168,10 @@ func nextReport(before *record.Observed, d *record.Desired, revision int64, epoc
 	if f.mounts == nil {
 		next.Volume = before.Volume
 	}
-	if f.silent == nil && f.phase != record.PhaseDeleted && f.phase != record.PhaseReady {
+	switch {
+	case f.phase == record.PhaseDeleted:
+		next.SilentInputs = nil
+	case f.silent == nil && f.phase != record.PhaseReady:
 		next.SilentInputs = before.SilentInputs
 	}
 	if f.readBack == "" && f.phase != record.PhaseDeleted && f.phase != record.PhaseReady {
