@@ -29,9 +29,13 @@ import (
 
 // lookForSecret says whether a Secret that a write for this life can have left stands where the service is missing.
 func (s *Services) lookForSecret(ctx context.Context, v *observation) error {
-	noted := v.notedBare() != ""
-	s.process.writes.change(v.name, func(n *recent) { noted = noted && n.erased != v.desired.UID }) // of that DELETE this process knows more
-	if v.local.whose != noService || !v.memory.leavesSecret && !noted && !v.hadSecret() && !v.inheritsSecret() {
+	noted, had := v.notedBare() != "", v.hadSecret()
+	s.process.writes.change(v.name, func(n *recent) {
+		if n.erased == v.desired.UID { // of that DELETE this process knows more
+			noted, had = false, false
+		}
+	})
+	if v.local.whose != noService || !v.memory.leavesSecret && !noted && !had && !v.inheritsSecret() {
 		return nil
 	}
 	left, known, err := s.secretStands(ctx, v)
@@ -39,8 +43,13 @@ func (s *Services) lookForSecret(ctx context.Context, v *observation) error {
 		left = v.memory.secretTold
 	}
 	v.local.secretAlone = left
-	if left && noted && !v.memory.leavesSecret {
+	switch {
+	case !left || v.memory.leavesSecret:
+	case noted:
 		s.recallBare(v)
+	case had && v.desired.Tombstone():
+		s.process.writes.change(v.name, func(n *recent) { n.leavesSecret = n.bare != nil })
+		v.memory = s.process.writes.read(v.name, v.desired, v.revision)
 	}
 	return err
 }
@@ -65,7 +74,7 @@ func (s *Services) recallBare(v *observation) {
 		return
 	}
 	s.process.writes.change(v.name, func(n *recent) {
-		n.bare = bare
+		n.bare, n.leavesSecret = bare, true
 		if n.assumedAt.IsZero() {
 			n.assumedAt = s.session.Started
 		}
@@ -107,10 +116,29 @@ func (s *Services) keepBare(ctx context.Context, v *observation, bare []byte) er
 	})
 }
 
-// hadSecret says that the service was seen in place and is to have secrets: who deleted it, or an OSCAR that died
-// meanwhile, has left that Secret.
+// hadSecret says that the service was seen in place and is to have secrets, as far as a tombstone tells: who deleted it, or
+// an OSCAR that died meanwhile, has left that Secret.
 func (v *observation) hadSecret() bool {
-	return v.desired.Intent == record.IntentApply && v.everStood() && v.def != nil && len(v.def.Service.Environment.Secrets) > 0
+	return v.everStood() && (v.desired.Tombstone() || v.desired.Intent == record.IntentApply && v.hasSecrets())
+}
+
+// hasSecrets says that the definition has secrets; that of a tombstone is gone.
+func (v *observation) hasSecrets() bool {
+	return v.def != nil && len(v.def.Service.Environment.Secrets) > 0
+}
+
+// knowBare keeps what would delete a left Secret, for a tombstone that finds the service gone.
+func (s *Services) knowBare(v *observation) error {
+	if !v.hasSecrets() {
+		return nil
+	}
+	var err error
+	s.process.writes.change(v.name, func(n *recent) {
+		if n.bare == nil {
+			n.bare, err = v.def.BareBody()
+		}
+	})
+	return err
 }
 
 // inheritsSecret says that what stands is of an earlier life, and this one was not seen in place.
@@ -118,7 +146,7 @@ func (v *observation) inheritsSecret() bool { return v.desired.SecretLeft && !v.
 
 // barePOST is the body that makes the service bare, and noted, before a POST of secrets; nil for another POST.
 func (s *Services) barePOST(ctx context.Context, v *observation) ([]byte, error) {
-	if len(v.def.Service.Environment.Secrets) == 0 {
+	if !v.hasSecrets() {
 		return nil, nil
 	}
 	bare, err := v.def.BareBody()
@@ -142,8 +170,8 @@ func (s *Services) noteSecret(ctx context.Context, v *observation, bare []byte) 
 	had := v.hadSecret()
 	mine := v.local.secretAlone || v.notedBare() != "" || had
 	s.process.writes.change(v.name, func(n *recent) {
-		mine = mine || n.bare != nil
-		n.bare = bare
+		mine = mine || n.leavesSecret
+		n.bare, n.leavesSecret = bare, true
 	})
 	return func(err error) error {
 		api, ok := errors.AsType[*manager.APIError](err)
@@ -154,7 +182,7 @@ func (s *Services) noteSecret(ctx context.Context, v *observation, bare []byte) 
 			s.process.writes.change(v.name, func(n *recent) { n.secretTold = had })
 			return nil
 		}
-		s.process.writes.change(v.name, func(n *recent) { n.bare = nil }) // it stood before the first POST
+		s.process.writes.change(v.name, func(n *recent) { n.leavesSecret = false }) // it stood before the first POST
 		return s.keepBare(ctx, v, nil)
 	}
 }

@@ -318,6 +318,9 @@ func (s *Services) complete(v *observation, listed time.Time, half bool) error {
 			s.process.writes.change(v.name, func(n *recent) { n.made = definition.Union(n.made, made) })
 		}
 		s.noteVolume(v)
+		if err := s.knowBare(v); err != nil {
+			return fmt.Errorf("service %q: %w", v.name, err)
+		}
 	default:
 		// Another owner's service in its place is absence of ours, too.
 		if v.fresh {

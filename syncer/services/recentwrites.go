@@ -60,8 +60,8 @@ type recent struct {
 	tagged, silent []string
 	// compared is how the service was when it was last seen.
 	compared comparison
-	// bare is a POST that makes the service of that life with its marks alone, where a write can have
-	// left its Secret behind.
+	// bare is a POST that makes the service of that life with its marks alone; nil where it has no secrets, or that is not
+	// known.
 	bare []byte
 	// erased is the life that a DELETE of this process was for.
 	erased string
@@ -93,7 +93,7 @@ func (w *recentWrites) read(name string, desired *record.Desired, revision int64
 			n.forgive()
 		}
 		if desired != nil && n.uid != desired.UID {
-			n.uid, n.made, n.volume, n.bare, n.secretTold = desired.UID, nil, nil, nil, false
+			n.uid, n.made, n.volume, n.bare, n.leavesSecret, n.secretTold = desired.UID, nil, nil, nil, false, false
 			n.tagged, n.silent = nil, nil
 		}
 		if desired != nil && n.generation != desired.Generation {
@@ -103,7 +103,6 @@ func (w *recentWrites) read(name string, desired *record.Desired, revision int64
 		m.late = w.late
 		m.bucketsMade = len(n.made) > 0
 		m.unconfirmed = desired != nil && n.doubted == desired.UID
-		m.leavesSecret = n.bare != nil
 		m.postUntil, m.putUntil, m.deleteUntil, m.lateDeleteUntil = w.until(n.postAt), w.until(n.putAt), w.until(n.deleteAt), w.until(n.lateDeleteAt)
 		if !n.postAt.IsZero() && n.brokeOff && desired != nil && desired.Intent == record.IntentApply {
 			m.postUntil = n.workingUntil // a second POST of one life does no harm
@@ -170,7 +169,7 @@ func (n *recent) erases(at time.Time, bare []byte) {
 	if !n.deleteAt.IsZero() {
 		n.lateDeleteAt = n.deleteAt
 	}
-	n.deleteAt, n.absentIn, n.bare, n.secretTold = at, nil, bare, false
+	n.deleteAt, n.absentIn, n.bare, n.leavesSecret, n.secretTold = at, nil, bare, true, false
 }
 
 // sawPresent notes that a list or read showed our service: a POST that was not
@@ -182,7 +181,7 @@ func (w *recentWrites) sawPresent(name string) {
 		}
 		n.postAt = time.Time{}
 		n.absentIn, n.goneSince = nil, time.Time{}
-		n.bare, n.secretTold = nil, false
+		n.leavesSecret, n.secretTold = false, false
 	})
 }
 

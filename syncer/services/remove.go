@@ -68,7 +68,7 @@ func (s *Services) erase(ctx context.Context, v *observation) (bool, error) {
 		n.erased = v.desired.UID
 		switch api, ok := errors.AsType[*manager.APIError](err); {
 		case !ok || !api.Unanswered():
-			n.deleteAt, n.bare = time.Time{}, nil
+			n.deleteAt, n.leavesSecret = time.Time{}, false
 		case api.Silent():
 			n.lateDeleteAt = sent // OSCAR takes the webhook of that name when the service is gone
 		}

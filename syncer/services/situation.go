@@ -153,7 +153,7 @@ type memory struct {
 	volume *record.Volume
 	// volumeDone says that the order about it is carried out, as far as it can be.
 	volumeDone bool
-	// leavesSecret says that a write of this process can have left the Secret of this life alone.
+	// leavesSecret says that a write can have left the Secret of this life alone, and that this process can delete it.
 	leavesSecret bool
 	// secretTold says that OSCAR refused to make the service again because its Secret stands.
 	secretTold bool
