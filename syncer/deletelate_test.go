@@ -266,13 +266,35 @@ func TestADeletionIsNotHeldUpByARestart(t *testing.T) {
 				stop()
 				r.want(p, record.IntentDelete)
 				r.start()
-				began := time.Now()
-				r.await(p, record.PhaseDeleted)
-				if took := time.Since(began); took > time.Minute {
-					t.Errorf("acknowledged after %s", took)
-				}
+				r.deletedSoon(p)
 			})
 		})
+	}
+	t.Run("in its creation", func(t *testing.T) {
+		await.InVirtualTime(t, func(t *testing.T) {
+			r := newRig(t, oscarsim.Config{Latency: oscarsim.RealLatency})
+			stop := r.start()
+			p := newReplica("grayify")
+			r.want(p, record.IntentPrepare)
+			r.await(p, record.PhasePrepared)
+			r.want(p, record.IntentApply)
+			r.eventually("the POST was sent", func() bool { return len(r.calls(p.name)) > 0 })
+			stop()
+			r.start()
+			r.await(p, record.PhaseReady)
+			r.want(p, record.IntentDelete)
+			r.deletedSoon(p)
+		})
+	})
+}
+
+// deletedSoon: no late write is waited for.
+func (r *rig) deletedSoon(p *replica) {
+	r.t.Helper()
+	began := time.Now()
+	r.await(p, record.PhaseDeleted)
+	if took := time.Since(began); took > time.Minute {
+		r.t.Errorf("acknowledged after %s", took)
 	}
 }
 
@@ -379,12 +401,26 @@ func TestALatePUTDoesNotEndTheObjects(t *testing.T) {
 			r.t.Fatal(err)
 		}
 	}
+	ready := func(r *rig, p *replica) {
+		r.makeReady(p)
+		r.sim.PutBucket("grayify", "in/precious")
+	}
+	created := func(r *rig, p *replica) {
+		r.sim.PutBucket("grayify", "in/precious")
+		p.left = []string{"grayify"}
+		r.want(p, record.IntentPrepare)
+		r.await(p, record.PhasePrepared)
+		late(r)
+		r.want(p, record.IntentApply)
+	}
 	changed := func(r *rig, p *replica) {
+		ready(r, p)
 		late(r)
 		p.generation, p.image = 2, "example.org/other:2"
 		r.want(p, record.IntentApply)
 	}
 	repaired := func(r *rig, p *replica) {
+		ready(r, p)
 		r.ask(http.MethodPut, "/system/services", vandal)
 		r.before[p.name] += len(r.calls(p.name))
 		late(r)
@@ -394,6 +430,7 @@ func TestALatePUTDoesNotEndTheObjects(t *testing.T) {
 		// restarts says that the syncer is stopped in the PUT, and repeats that it is sent again, by the next one then.
 		restarts, repeats bool
 	}{
+		"of a creation by a predecessor": {causes: created, restarts: true},
 		"of a change":                    {causes: changed, repeats: true},
 		"of a change by a predecessor":   {causes: changed, restarts: true},
 		"of a repair by a predecessor":   {causes: repaired, restarts: true},
@@ -411,8 +448,6 @@ func TestALatePUTDoesNotEndTheObjects(t *testing.T) {
 				}
 				stop := r.start(slow)
 				p := newReplica("grayify")
-				r.makeReady(p)
-				r.sim.PutBucket("grayify", "in/precious")
 				c.causes(r, p)
 				r.eventually("the PUT was sent", func() bool { return slices.Contains(r.calls(p.name), "update") })
 				start := func() {}

@@ -59,6 +59,9 @@ type Observed struct {
 	// WaitsUntil is set while the syncer writes nothing to OSCAR for it: what was sent before and not answered, perhaps by
 	// an earlier syncer, may take effect until then.
 	WaitsUntil *Time `json:"waits_until,omitempty"`
+	// PutSent says that a PUT of the service was sent, or was about to be, in a life that has not been in place since. It may
+	// take effect after its syncer has ended.
+	PutSent bool `json:"put_sent,omitempty"`
 	// Bare is the service with nothing but its marks and its token, sealed to its cluster. It is there while a write
 	// of this life may leave the service's Secret alone: with it the service is made once more, and deleted with its
 	// Secret.

@@ -91,6 +91,18 @@ func (s *Services) post(ctx context.Context, v *observation, step act, body []by
 	return err
 }
 
+// notePut notes a PUT in the report of a life that was not in place yet. Of one that was, its report tells that what is
+// desired is not, and a PUT is assumed.
+func (s *Services) notePut(ctx context.Context, v *observation) error {
+	if v.observed == nil || v.observed.PutSent || v.observed.Applied() != 0 {
+		return nil
+	}
+	return s.note(ctx, v, func(next *record.Observed) bool {
+		next.PutSent = true
+		return true
+	})
+}
+
 // put sends a PUT of a service with its storage, and notes one that may bring that back later.
 func (s *Services) put(ctx context.Context, v *observation, step act, body []byte, as manager.Bearer) error {
 	sent := s.session.Now()
@@ -108,6 +120,9 @@ func (s *Services) put(ctx context.Context, v *observation, step act, body []byt
 func (s *Services) register(ctx context.Context, v *observation) (bool, error) {
 	body, err := definition.RegisteringBody(v.service)
 	if err != nil {
+		return false, err
+	}
+	if err := s.notePut(ctx, v); err != nil {
 		return false, err
 	}
 	if err := s.fence(v); err != nil {
@@ -138,6 +153,9 @@ func (s *Services) update(ctx context.Context, v *observation, repair bool) (boo
 	made = definition.Union(made, makes)
 	body, err := v.def.Body(v.service, true, false, v.as.Value != "", made)
 	if err != nil {
+		return false, err
+	}
+	if err := s.notePut(ctx, v); err != nil {
 		return false, err
 	}
 	if err := s.fence(v); err != nil {

@@ -339,11 +339,14 @@ func triesAgain(o *record.Observed, epoch string) bool {
 	return o != nil && o.Epoch == epoch && (o.Remade || o.Phase != record.PhaseDeleted && o.Operation == create.operation())
 }
 
-// mayBeUpdated says that a PUT may have followed a report: the generation was not in place then, or was not any more.
+// mayBeUpdated says that a PUT may have been sent with a report, or after it: the generation was not in place then, or was not
+// any more.
 func mayBeUpdated(o *record.Observed, generation int64) bool {
 	switch {
 	case o == nil || o.Phase == record.PhaseDeleted:
 		return false
+	case o.Applied() == 0:
+		return o.PutSent
 	case o.Phase == record.PhaseDrifted, o.Phase == record.PhaseFailed:
 		return true
 	}

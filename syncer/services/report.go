@@ -175,7 +175,7 @@ func nextReport(before *record.Observed, d *record.Desired, revision int64, epoc
 		next.SilentInputs = before.SilentInputs
 	}
 	if f.readBack == "" && f.phase != record.PhaseDeleted && f.phase != record.PhaseReady {
-		next.Bare = before.Bare
+		next.Bare, next.PutSent = before.Bare, before.PutSent
 	}
 	if applied := before.Applied(); f.readBack == "" && applied != 0 {
 		next.ReadBack, next.Storage = before.ReadBack, before.Storage

@@ -170,7 +170,7 @@ func onlyNotes(old, now *record.Observed) bool {
 		return false
 	}
 	before := *old
-	before.Bare, before.BucketsMade, before.WaitsUntil = now.Bare, now.BucketsMade, now.WaitsUntil
+	before.Bare, before.PutSent, before.BucketsMade, before.WaitsUntil = now.Bare, now.PutSent, now.BucketsMade, now.WaitsUntil
 	return reflect.DeepEqual(&before, now)
 }
 
