@@ -1,6 +1,7 @@
 package syncer_test
 
 import (
+	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
@@ -67,6 +68,54 @@ func TestADELETEByHand(t *testing.T) {
 		}
 		r.equalCalls(p.name, "create", "delete", "create")
 	})
+}
+
+// TestADELETEByHandIsSeenInIt: the service is not as desired, or another one stands in its place. It is looked at while OSCAR
+// is at work on the DELETE.
+func TestADELETEByHandIsSeenInIt(t *testing.T) {
+	for name, before := range map[string]func(*rig, *replica, func() <-chan int){
+		"a change is not in place": func(r *rig, p *replica, _ func() <-chan int) {
+			r.fault(oscarsim.OpUpdate, oscarsim.Fault500, 0)
+			p.generation, p.image = 2, "example.org/other:2"
+			r.want(p, record.IntentApply)
+			r.await(p, record.PhaseFailed)
+			r.sim.ClearFaults()
+		},
+		"it has lost its mark": func(r *rig, p *replica, remove func() <-chan int) {
+			made, _ := r.sim.Bucket(p.name)
+			done := remove()
+			r.await(p, record.PhaseDrifted)
+			<-done
+			again := fmt.Sprintf(`{"name":"grayify","image":"i","script":"s","annotations":{"oscarfed/uid":%q},"input":[{"storage_provider":"minio.default","path":"grayify/in"}]}`, p.uid)
+			r.ask(http.MethodPost, "/system/services", again)
+			r.await(p, record.PhaseHeld, because(record.ReasonMarkLost))
+			<-time.After(time.Minute)
+			r.sim.TagBucket(p.name, made.Tags)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				r := newRig(t, oscarsim.Config{Latency: oscarsim.RealLatency, RevivesBuckets: true})
+				r.start(func(c *syncer.Config) { c.Resync = never })
+				p := newReplica("grayify")
+				r.makeReady(p)
+				remove := func() <-chan int {
+					done := make(chan int, 1)
+					go func() { done <- r.ask(http.MethodDelete, "/system/services/grayify", "") }()
+					<-time.After(time.Second)
+					r.want(p, record.IntentApply) // look
+					return done
+				}
+				before(r, p, remove)
+				<-remove()
+				r.await(p, record.PhaseReady)
+				r.inPlace(p)
+				if b, _ := r.sim.Bucket(p.name); len(b.Tags) == 0 || !slices.Equal(b.Notifies, []string{p.name}) {
+					t.Errorf("the bucket is %+v", b)
+				}
+			})
+		})
+	}
 }
 
 // TestADELETEByHandWhileAnotherServiceIsMade: MinIO restarts for both.

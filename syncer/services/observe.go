@@ -297,6 +297,7 @@ func (v *observation) lookForBuckets(standing answers.BucketSet) {
 func (s *Services) complete(v *observation, listed time.Time, half bool) error {
 	v.local = localOf(v.service, v.desired)
 	v.local.half = half
+	s.process.writes.change(v.name, func(n *recent) { n.sawName(v.service != nil, v.fresh, listed) })
 	switch v.local.whose {
 	case ours:
 		if err := s.compare(v); err != nil {

@@ -117,10 +117,13 @@ func planMissing(s situation) decision {
 	if wait := max(s.unanswered(), s.lateDelete()); wait > 0 {
 		return s.lookWithin(wait)
 	}
-	if wait := s.memory.goneSince.Add(postTakes).Sub(s.now); applied && s.local.leaves && len(s.local.silent) == 0 && !s.local.secretAlone && wait > 0 {
+	if wait := s.memory.goneSince.Add(postTakes).Sub(s.now); s.everStood() && s.local.leaves && len(s.local.silent) == 0 && !s.local.secretAlone && wait > 0 {
 		// Somebody's DELETE takes the service away first, with its Secret, and its buckets when MinIO has restarted.
-		vanished.message += "; it is made again"
 		vanished.after = min(wait, pollWrite)
+		if !applied {
+			return decision{act: look, after: vanished.after}
+		}
+		vanished.message += "; it is made again"
 		return vanished
 	}
 	phase, prefix := record.PhaseFailed, ""

@@ -143,6 +143,8 @@ func TestPlan(t *testing.T) {
 		{"undisturbed", situation{desired: apply, observed: ready(), local: mine()}, report1(record.PhaseReady, record.ReasonApplied)},
 		{"vanished, its buckets may go, too", situation{desired: apply, fresh: true, observed: ready(), local: local{leaves: true}, memory: memory{goneSince: now.Add(-time.Second)}},
 			decision{act: report, phase: record.PhaseDrifted, reason: record.ReasonDrifted, after: pollWrite}},
+		{"vanished before a change was in place, its buckets may go, too", situation{desired: apply, fresh: true, observed: ready(older), local: local{leaves: true}, memory: memory{goneSince: now.Add(-time.Second)}},
+			decision{act: look, after: pollWrite}},
 		{"vanished, its Secret stands: no DELETE is at work", situation{desired: apply, fresh: true, observed: ready(), local: local{leaves: true, secretAlone: true}, memory: memory{goneSince: now.Add(-time.Second)}}, decision{act: create, repair: true, drifted: true}},
 		{"vanished, its buckets stay", situation{desired: apply, fresh: true, observed: ready(), local: local{leaves: true}, memory: memory{goneSince: now.Add(-postTakes)}}, decision{act: create, repair: true, drifted: true}},
 		{"undisturbed, uploads start no job", situation{desired: apply, observed: ready(), local: mine(func(l *local) { l.silent = []string{"b"} })}, report1(record.PhaseDrifted, record.ReasonWebhookLost)},

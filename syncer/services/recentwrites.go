@@ -180,7 +180,7 @@ func (w *recentWrites) sawPresent(name string) {
 			n.assumedAt = time.Time{}
 		}
 		n.postAt = time.Time{}
-		n.absentIn, n.goneSince = nil, time.Time{}
+		n.absentIn = nil
 		n.leavesSecret, n.secretTold = false, false
 	})
 }
@@ -189,9 +189,6 @@ func (w *recentWrites) sawPresent(name string) {
 // neither did a GET after it. Two of them end the doubt about a DELETE that was not answered.
 func (w *recentWrites) sawAbsent(name string, listed time.Time) {
 	w.change(name, func(n *recent) {
-		if n.goneSince.IsZero() {
-			n.goneSince = listed
-		}
 		if n.deleteAt.IsZero() || !listed.After(n.deleteAt) {
 			return
 		}
@@ -202,6 +199,16 @@ func (w *recentWrites) sawAbsent(name string, listed time.Time) {
 			n.deleteAt, n.absentIn = time.Time{}, nil
 		}
 	})
+}
+
+// sawName notes whether a list that was started then, and a GET after it, showed a service of the name, whosever.
+func (n *recent) sawName(stands, fresh bool, listed time.Time) {
+	switch {
+	case stands:
+		n.goneSince = time.Time{}
+	case fresh && n.goneSince.IsZero():
+		n.goneSince = listed
+	}
 }
 
 // assume notes that an earlier process may have sent a POST for this name.

@@ -128,7 +128,7 @@ type memory struct {
 	// workingUntil is how long such a POST is taken to be still at work on a service that is seen
 	// already: it makes the buckets last, within seconds.
 	workingUntil time.Time
-	// goneSince is since when the service was always seen to be absent.
+	// goneSince is since when no service of the name was seen.
 	goneSince time.Time
 	// halfSince is since when the service was always seen half-created.
 	halfSince time.Time
