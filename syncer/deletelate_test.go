@@ -175,6 +175,8 @@ func TestALateDeleteDoesNotEndTheNextLife(t *testing.T) {
 	for name, c := range map[string]struct {
 		op   oscarsim.Op
 		data string
+		// slow says that OSCAR takes its time.
+		slow bool
 		// ends is called when the call was sent, and stop ends that syncer.
 		ends func(r *rig, p *replica, stop func())
 	}{
@@ -189,11 +191,28 @@ func TestALateDeleteDoesNotEndTheNextLife(t *testing.T) {
 			stop()
 			r.start()
 		}},
+		"of a predecessor that was stopped in a second one": {op: oscarsim.OpDelete, slow: true, ends: func(r *rig, p *replica, stop func()) {
+			r.eventually("the service is gone", func() bool { _, there := r.sim.Service(p.name); return !there })
+			stop()
+			r.start()
+		}},
+		"of the predecessor of one that was stopped in a second one": {op: oscarsim.OpDelete, slow: true, ends: func(r *rig, p *replica, stop func()) {
+			r.eventually("the DELETE was sent", func() bool { return slices.Contains(r.calls(p.name), "delete") })
+			stop()
+			stop = r.start()
+			r.eventually("the service is gone", func() bool { _, there := r.sim.Service(p.name); return !there })
+			stop()
+			r.start()
+		}},
 		"of a bucket": {op: oscarsim.OpBucketDelete, data: record.DataDelete},
 	} {
 		t.Run(name, func(t *testing.T) {
 			await.InVirtualTime(t, func(t *testing.T) {
-				r := newRig(t, oscarsim.Config{})
+				cfg := oscarsim.Config{}
+				if c.slow {
+					cfg.Latency = oscarsim.RealLatency
+				}
+				r := newRig(t, cfg)
 				stop := r.start()
 				p := newReplica("grayify")
 				r.makeReady(p)

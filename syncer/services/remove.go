@@ -78,8 +78,11 @@ func (s *Services) erase(ctx context.Context, v *observation) (bool, error) {
 }
 
 // tellErased reports, as the session ends, that OSCAR has answered the DELETE: the next one need not take it to be still
-// at work. It looks whether all is gone.
+// at work. It looks whether all is gone. Of a DELETE before it that may be at work yet, that says nothing.
 func (s *Services) tellErased(ctx context.Context, v *observation) {
+	if s.process.writes.read(v.name, v.desired, v.revision).lateDeleteUntil.After(s.session.Now()) {
+		return
+	}
 	ctx, release := session.Outlive(ctx, s.cfg.StopGrace)
 	defer release()
 	err := s.report(ctx, v, finding{
