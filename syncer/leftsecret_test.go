@@ -146,6 +146,19 @@ func TestAnOSCARThatDiesBetweenASecretAndItsService(t *testing.T) {
 			r.notNoted(p)
 		})
 	})
+	t.Run("in somebody's DELETE, which the release finds", func(t *testing.T) {
+		await.InVirtualTime(t, func(t *testing.T) {
+			r, p := inPlace(t)
+			if status, err := r.tryAsk(http.MethodDelete, "/system/services/"+p.name, ""); err == nil {
+				t.Errorf("answered %d", status)
+			}
+			r.want(p, record.IntentDelete, free)
+			o := r.await(p, record.PhaseDeleted)
+			if v, stands := r.sim.Service(p.name); stands || !o.SecretLeft {
+				t.Errorf("there is %s; told as %+v", v.JSON, o)
+			}
+		})
+	})
 	t.Run("in somebody's DELETE, which the deletion finds", func(t *testing.T) {
 		await.InVirtualTime(t, func(t *testing.T) {
 			r, p := inPlace(t)

@@ -90,9 +90,7 @@ func removalOf(r view.ReplicaState, s view.Situation) removal {
 			ServiceName: m.ServiceName, Owner: s.Fed.Owner, Generation: r.Desired.Generation, Cause: r.Desired.Cause, DeletedAt: record.At(s.Now),
 			ClusterUID: r.ClusterUID, Foreign: r.Desired.Keep == record.KeepRelease,
 		}
-		if r.Desired.Keep == "" {
-			out.Deleted.Remember(r.Observed)
-		}
+		out.Deleted.Remember(r.Observed, r.Desired.Keep)
 	}
 	return out
 }

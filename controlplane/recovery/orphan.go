@@ -119,9 +119,7 @@ func memoryOf(t *record.Desired, o *record.Observed, cluster, clusterUID, servic
 		Owner: t.Owner, Generation: t.Generation, Cause: t.Cause, ClusterUID: clusterUID,
 		Foreign: t.Keep == record.KeepRelease,
 	}
-	if t.Keep == "" {
-		out.Remember(o)
-	}
+	out.Remember(o, t.Keep)
 	return out
 }
 

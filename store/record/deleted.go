@@ -30,9 +30,12 @@ type Deleted struct {
 	DeletedAt Time `json:"deleted_at"`
 }
 
-// Remember takes from a report what the end of the replica has left.
-func (d *Deleted) Remember(o *Observed) {
-	d.BucketsLeft, d.BucketFates, d.VolumeFate, d.SecretLeft = o.BucketsMade, o.BucketFates, o.VolumeFate, o.SecretLeft
+// Remember takes from a report what the end of the replica has left. What a service has that was given free is no more ours.
+func (d *Deleted) Remember(o *Observed, keep string) {
+	d.SecretLeft = o.SecretLeft
+	if keep == "" {
+		d.BucketsLeft, d.BucketFates, d.VolumeFate = o.BucketsMade, o.BucketFates, o.VolumeFate
+	}
 }
 
 // BucketFate is what became of one bucket of a replica that was deleted.

@@ -195,6 +195,8 @@ func planSecret(s situation) (decision, bool) {
 	switch {
 	case !s.local.secretAlone || !s.memory.leavesSecret || s.sweptInVain():
 		return decision{}, false
+	case s.desired.Keep == record.KeepRelease:
+		return decision{}, false // what was made for it would be given free; it is told that it is left
 	case s.Stopped:
 		return decision{act: rest}, true
 	case s.token.pending:
