@@ -106,3 +106,14 @@ func TestADifferenceThatWasResolvedIsNotHeld(t *testing.T) {
 		}
 	}
 }
+
+// A DELETE that OSCAR answered as its syncer was stopped was told as one that failed.
+func TestADELETEThatWasAnsweredIsToldAsDone(t *testing.T) {
+	r := ReplicaState{
+		Alive: true, Desired: &record.Desired{UID: "u", Intent: record.IntentDelete, Generation: 1}, DesiredRev: 2,
+		Observed: &record.Observed{UID: "u", Phase: record.PhaseDeleting, ObservedGeneration: 1, DesiredRevision: 2, Operation: record.OperationDelete, Status: 204, Message: "OSCAR has deleted it"},
+	}
+	if st := r.Status(&record.Federation{Generation: 1}, record.Member{}); st.Message != r.Observed.Message {
+		t.Errorf("it says %q", st.Message)
+	}
+}

@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"time"
@@ -224,7 +225,7 @@ func (r ReplicaState) showDeletion(st *Status) {
 
 // reportedMessage is what a report says of a call to OSCAR that failed, or its message.
 func reportedMessage(o *record.Observed) string {
-	if o.Operation == "" || o.Phase == record.PhaseDeleted {
+	if o.Operation == "" || o.Phase == record.PhaseDeleted || o.Status == http.StatusNoContent {
 		return o.Message
 	}
 	message := o.Message

@@ -87,7 +87,7 @@ func (s *Services) tellErased(ctx context.Context, v *observation) {
 	defer release()
 	err := s.report(ctx, v, finding{
 		phase: record.PhaseDeleting, operation: record.OperationDelete, status: http.StatusNoContent,
-		message: "OSCAR has deleted it; it is acknowledged when the syncer is back",
+		message: "OSCAR has deleted it; it is acknowledged when the syncer has seen that it is gone",
 	})
 	if err != nil {
 		s.session.Log.Info("the end of a DELETE is not reported", "service", v.name, "error", err)
