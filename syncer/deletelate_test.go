@@ -191,6 +191,13 @@ func TestALateDeleteDoesNotEndTheNextLife(t *testing.T) {
 			stop()
 			r.start()
 		}},
+		"of a predecessor that was stopped in it, and readmitted": {op: oscarsim.OpDelete, ends: func(r *rig, p *replica, stop func()) {
+			r.eventually("the DELETE was sent", func() bool { return slices.Contains(r.calls(p.name), "delete") })
+			stop()
+			r.remove(record.ObservedServiceKey(clusterID, p.name))
+			r.want(p, record.IntentDelete, func(d *record.Desired) { d.Told = &record.Told{Applied: 1} })
+			r.start()
+		}},
 		"of a predecessor that was stopped in a second one": {op: oscarsim.OpDelete, slow: true, ends: func(r *rig, p *replica, stop func()) {
 			r.eventually("the service is gone", func() bool { _, there := r.sim.Service(p.name); return !there })
 			stop()

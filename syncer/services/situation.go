@@ -290,9 +290,11 @@ func (s situation) forgotten() bool {
 	return s.local.generation == s.desired.Generation && s.local.epoch == s.desired.Epoch && (o == nil || o.Phase == record.PhaseDrifted && o.ReadBack == "")
 }
 
-// detached says that the service names no bucket, and did when it was last ready: its DELETE may have been sent.
+// detached says that the service names no bucket, and did when it was last ready, or that is not known: its DELETE may have
+// been sent.
 func (s situation) detached() bool {
-	return !s.local.storage && s.observed != nil && len(s.observed.Buckets) > 0
+	o := s.observed
+	return !s.local.storage && (o == nil || o.ReadBack == "" || len(o.Buckets) > 0)
 }
 
 // upgraded says that OSCAR is of another version than when the service was last seen as it was reported. It may
