@@ -50,6 +50,8 @@ type Shape struct {
 	Month bool `json:"month,omitempty"`
 	// Kubernetes says that syncers see the Secrets of their clusters.
 	Kubernetes bool `json:"kubernetes,omitempty"`
+	// Revives says that a MinIO that restarts makes buckets again that are deleted meanwhile.
+	Revives bool `json:"revives,omitempty"`
 }
 
 // Step is one thing that happens: what a client asks for, or a fault.

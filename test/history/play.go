@@ -143,7 +143,7 @@ func newPlayer(t *testing.T, plan Plan) *player {
 	options := world.Options{
 		Clusters: ids, Wire: p.net, Names: []string{"canary", jobService, freeName(0)}, Unguarded: true, Now: p.clocks[hostControlPlane(0)].Now,
 		Sim: func(c *oscarsim.Config) {
-			c.Latency, c.ThrottleGETs, c.BreakConcurrent = shape.Latency, shape.Ugly, shape.Ugly
+			c.Latency, c.ThrottleGETs, c.BreakConcurrent, c.RevivesBuckets = shape.Latency, shape.Ugly, shape.Ugly, shape.Revives
 			c.Workload = &oscarsim.Workload{Seed: plan.Seed, Min: shortestRun, Max: 2 * time.Minute, Fails: 0.05}
 			c.Nodes = []oscarsim.Node{{Name: "node", CPU: int64(shape.Slots) * 1000, Memory: 64 << 30}}
 		},

@@ -95,6 +95,7 @@ type suite struct {
 	origin         bool
 	limited        bool
 	kubernetes     bool
+	revives        bool
 	trials         map[string]func(*trial) error
 }
 
@@ -106,14 +107,14 @@ func suites() []suite {
 		{trials: jobWayTrials()}, {trials: tokenTrials(), people: 1}, {trials: tokenWayTrials(), people: 1}, {trials: serviceTrials()}, {trials: foundTrials(), limited: true}, {trials: unclaimedTrials()},
 		{trials: slowTrials(), latency: time.Minute}, {trials: originTrials(), people: 1, origin: true},
 		{trials: readmitTrials(), limited: true}, {trials: secretTrials(), people: 1, kubernetes: true},
-		{trials: doubtTrials()},
+		{trials: doubtTrials()}, {trials: silentTrials(), latency: oscarsim.RealLatency, revives: true},
 	}
 }
 
 // AllTrials are plans that make every trial, and nothing else.
 func AllTrials() (out []Plan) {
 	for _, s := range suites() {
-		out = append(out, trialsOf(Shape{Clusters: 3, ControlPlanes: 2, Names: 1, Slots: 2, Delay: time.Millisecond, Latency: s.latency, Guests: s.guests, People: s.people, Origin: s.origin, Limited: s.limited, Kubernetes: s.kubernetes}, s.trials))
+		out = append(out, trialsOf(Shape{Clusters: 3, ControlPlanes: 2, Names: 1, Slots: 2, Delay: time.Millisecond, Latency: s.latency, Guests: s.guests, People: s.people, Origin: s.origin, Limited: s.limited, Kubernetes: s.kubernetes, Revives: s.revives}, s.trials))
 	}
 	return out
 }

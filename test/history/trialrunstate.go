@@ -67,11 +67,7 @@ func (t *trial) changeStoppedDirectly() error {
 
 // orderDirectly stops or starts the service at its OSCAR.
 func (t *trial) orderDirectly(order string) error {
-	status, _, err := t.player.w.TryDirectly(t.ctx, http.MethodPost, t.cluster.URL+"/system/services/"+t.name+"/"+order, nil)
-	if err == nil && status >= http.StatusMultipleChoices {
-		err = fmt.Errorf("OSCAR answers %d to %s", status, order)
-	}
-	return err
+	return t.directly(http.MethodPost, "/system/services/"+t.name+"/"+order, nil)
 }
 
 func (t *trial) startedDirectly() error {

@@ -94,9 +94,14 @@ func (t *trial) changeDirectlyTo(change func(fields map[string]any)) error {
 	if err != nil {
 		return err
 	}
-	status, said, err := t.player.w.TryDirectly(t.ctx, http.MethodPut, t.cluster.URL+"/system/services", body)
+	return t.directly(http.MethodPut, "/system/services", body)
+}
+
+// directly asks the OSCAR of the trial's cluster for something, as somebody does beside the federation.
+func (t *trial) directly(method, path string, body []byte) error {
+	status, said, err := t.player.w.TryDirectly(t.ctx, method, t.cluster.URL+path, body)
 	if err == nil && status >= http.StatusMultipleChoices {
-		err = fmt.Errorf("%d %s", status, bytes.TrimSpace(said))
+		err = fmt.Errorf("OSCAR answers %s %s with %d %s", method, path, status, bytes.TrimSpace(said))
 	}
 	return err
 }

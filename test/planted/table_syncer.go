@@ -152,6 +152,18 @@ func ofTheSyncer() []defect {
 			"return false && !s.proven()",
 		).shows("a service in whose POST OSCAR died is ready when its webhook is registered"),
 		one(
+			"a service whose bucket MinIO has made again goes on as ready",
+			"syncer/services/plan.go",
+			"case undisturbed && len(s.local.silent) > 0:\n\t\treturn s.tellSilent()\n",
+			"",
+		).was("539c212").shows("a bucket that MinIO makes again starts jobs when somebody has deleted it"),
+		one(
+			"a syncer that starts forgets that MinIO has made a bucket again",
+			"syncer/services/silentinput.go",
+			"if v.observed != nil {\n\t\t\tn.silent = definition.Union(n.silent, v.observed.SilentInputs)\n\t\t}\n",
+			"",
+		).shows("a bucket that MinIO makes again starts jobs when somebody has deleted it"),
+		one(
 			"a service that is to be stopped runs on",
 			"syncer/services/planrunstate.go",
 			"return s.desired.RunState != \"\" && s.local.exposed",
