@@ -118,6 +118,28 @@ func TestADELETEByHandIsSeenInIt(t *testing.T) {
 	}
 }
 
+// TestAChangeDuringADELETEByHand: the service is made again, changed, when OSCAR is done.
+func TestAChangeDuringADELETEByHand(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{Latency: oscarsim.RealLatency, RevivesBuckets: true})
+		r.start()
+		p := newReplica("grayify")
+		r.makeReady(p)
+		made, _ := r.sim.Bucket(p.name)
+		done := make(chan int, 1)
+		go func() { done <- r.ask(http.MethodDelete, "/system/services/grayify", "") }()
+		<-time.After(time.Second)
+		p.generation = 2
+		r.want(p, record.IntentApply)
+		<-done
+		r.await(p, record.PhaseReady, func(o *record.Observed) bool { return o.ObservedGeneration == 2 })
+		if b, _ := r.sim.Bucket(p.name); !reflect.DeepEqual(b, made) {
+			t.Errorf("the bucket is %+v, and was %+v", b, made)
+		}
+		r.equalCalls(p.name, "create", "delete", "create")
+	})
+}
+
 // TestADELETEByHandWhileAnotherServiceIsMade: MinIO restarts for both.
 func TestADELETEByHandWhileAnotherServiceIsMade(t *testing.T) {
 	for _, after := range []time.Duration{time.Second, 3 * time.Second, 6 * time.Second} {

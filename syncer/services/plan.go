@@ -119,11 +119,12 @@ func planMissing(s situation) decision {
 	}
 	if wait := s.memory.goneSince.Add(postTakes).Sub(s.now); s.everStood() && s.local.leaves && len(s.local.silent) == 0 && !s.local.secretAlone && wait > 0 {
 		// Somebody's DELETE takes the service away first, with its Secret, and its buckets when MinIO has restarted.
-		vanished.after = min(wait, pollWrite)
+		wait = min(wait, pollWrite)
 		if !applied {
-			return decision{act: look, after: vanished.after}
+			return decision{act: look, after: wait}
 		}
 		vanished.message += "; it is made again"
+		vanished.after = wait
 		return vanished
 	}
 	phase, prefix := record.PhaseFailed, ""
