@@ -53,7 +53,7 @@ func (p *player) judge() {
 	p.t.Helper()
 	p.outsiders()
 	// What was deleted by hand is seen at the next full comparison, and made again.
-	if !p.settled("after the faults", p.spacious, p.administer, p.resumeAll, p.settleJobs, p.unsettled, p.different, p.altered) {
+	if !p.settled("after the faults", p.spacious, p.administer, p.resumeAll, p.settleJobs, p.deleteSilent, p.unsettled, p.different, p.altered, p.jobless) {
 		return
 	}
 	p.secrets()

@@ -189,6 +189,7 @@ const (
 	streamForget  = 109
 	streamMonth   = 110
 	streamSecrets = 111
+	streamRevives = 112
 )
 
 // Draw makes the plan of a seed.
@@ -234,6 +235,7 @@ func Draw(seed uint64) Plan {
 	d.drawBatch(rand.New(rand.NewPCG(seed, streamBatch)))
 	d.drawCrowd(rand.New(rand.NewPCG(seed, streamCrowd)))
 	d.drawSecrets(rand.New(rand.NewPCG(seed, streamSecrets)))
+	d.drawRevives(rand.New(rand.NewPCG(seed, streamRevives)))
 	p.Shape.Forgets = rand.New(rand.NewPCG(seed, streamForget)).IntN(2) == 0
 	if rng.IntN(5) == 0 {
 		d.pause(rng, time.Hour, 10*time.Hour)
