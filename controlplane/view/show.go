@@ -3,7 +3,6 @@ package view
 import (
 	"cmp"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"time"
@@ -225,7 +224,7 @@ func (r ReplicaState) showDeletion(st *Status) {
 
 // reportedMessage is what a report says of a call to OSCAR that failed, or its message.
 func reportedMessage(o *record.Observed) string {
-	if o.Operation == "" || o.Phase == record.PhaseDeleted || o.Status == http.StatusNoContent {
+	if o.Operation == "" || o.Phase == record.PhaseDeleted || o.Erased() {
 		return o.Message
 	}
 	message := o.Message

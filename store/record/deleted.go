@@ -30,7 +30,7 @@ type Deleted struct {
 	DeletedAt Time `json:"deleted_at"`
 }
 
-// Remember takes from a report what the end of the replica has left. What a service has that was given free is no more ours.
+// Remember takes from a report what the end of the replica has left. A service that was given free keeps what it has.
 func (d *Deleted) Remember(o *Observed, keep string) {
 	d.SecretLeft = o.SecretLeft
 	if keep == "" {

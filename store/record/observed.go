@@ -1,5 +1,7 @@
 package record
 
+import "net/http"
+
 // Vote answers one revision of a desired record.
 type Vote struct {
 	Answer string `json:"answer"`
@@ -90,6 +92,11 @@ type Held struct {
 	// is missing.
 	Epoch      string `json:"epoch,omitempty"`
 	Generation int64  `json:"generation"`
+}
+
+// Erased says that OSCAR has answered the DELETE of this life, as a syncer reports that is stopped in it. It may be nil.
+func (o *Observed) Erased() bool {
+	return o != nil && o.Phase == PhaseDeleting && o.Operation == OperationDelete && o.Status == http.StatusNoContent
 }
 
 // Applied is the newest generation that was seen in place; 0 for none.

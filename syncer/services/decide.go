@@ -182,7 +182,7 @@ func (s *Services) acknowledge(ctx context.Context, v *observation, d decision) 
 	switch {
 	case v.desired.Keep == record.KeepRelease && v.local.whose == ours:
 		f.operation = "release"
-	case erased, toldErased(v.observed), v.observed != nil && v.observed.ReadBack != "":
+	case erased, v.observed.Erased(), v.observed != nil && v.observed.ReadBack != "":
 		f.operation = record.OperationDelete
 	}
 	if v.buckets == nil {

@@ -323,7 +323,7 @@ func (p *Process) AssumeForPredecessors(now *session.Session, view *store.Mirror
 		if d.Tombstone() && o != nil && o.Phase != record.PhaseDeleted && o.Operation == record.OperationDelete && o.Status == 0 {
 			p.writes.change(name, func(n *recent) { n.lateDeleteAt = now.Started })
 		}
-		if d.Tombstone() && d.Keep != record.KeepRelease && !acknowledged(o, kv.ModRevision) && !toldErased(o) {
+		if d.Tombstone() && d.Keep != record.KeepRelease && !acknowledged(o, kv.ModRevision) && !o.Erased() {
 			p.writes.assumeDelete(name, d.UID, now.Started)
 		}
 		// After a restore the service may have been in use for long.

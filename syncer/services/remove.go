@@ -40,7 +40,7 @@ func (s *Services) erase(ctx context.Context, v *observation) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if toldErased(v.observed) {
+	if v.observed.Erased() {
 		if err := s.report(ctx, v, finding{phase: record.PhaseDeleting}); err != nil { // of this DELETE nothing is known yet
 			return false, err
 		}
@@ -92,11 +92,6 @@ func (s *Services) tellErased(ctx context.Context, v *observation) {
 	if err != nil {
 		s.session.Log.Info("the end of a DELETE is not reported", "service", v.name, "error", err)
 	}
-}
-
-// toldErased says that tellErased has reported the last DELETE of this life.
-func toldErased(o *record.Observed) bool {
-	return o != nil && o.Phase == record.PhaseDeleting && o.Operation == record.OperationDelete && o.Status == http.StatusNoContent
 }
 
 // keepMade notes in the last report the buckets that this life made: what the service says of them goes with it.
