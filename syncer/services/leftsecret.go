@@ -196,7 +196,7 @@ func planSecret(s situation) (decision, bool) {
 	case !s.local.secretAlone || !s.memory.leavesSecret || s.sweptInVain():
 		return decision{}, false
 	case s.desired.Keep == record.KeepRelease:
-		return decision{}, false // what was made for it would be given free; it is told that it is left
+		return decision{}, false // it is told that it is left: the service that is made for it would be given free
 	case s.Stopped:
 		return decision{act: rest}, true
 	case s.token.pending:

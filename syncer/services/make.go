@@ -91,16 +91,18 @@ func (s *Services) post(ctx context.Context, v *observation, step act, body []by
 	return err
 }
 
-// notePut notes a PUT in the report of a life that was not in place yet. Of one that was, its report tells that what is
-// desired is not, and a PUT is assumed.
-func (s *Services) notePut(ctx context.Context, v *observation) error {
-	if v.observed == nil || v.observed.PutSent || v.observed.Applied() != 0 {
-		return nil
+// fencePut is the fence of a PUT. In the report of a life that was not in place yet it notes it before: of one that was, the
+// report tells that what is desired is not, and a PUT is assumed.
+func (s *Services) fencePut(ctx context.Context, v *observation) error {
+	if o := v.observed; o != nil && !o.PutSent && o.Applied() == 0 {
+		if err := s.note(ctx, v, func(next *record.Observed) bool {
+			next.PutSent = true
+			return true
+		}); err != nil {
+			return err
+		}
 	}
-	return s.note(ctx, v, func(next *record.Observed) bool {
-		next.PutSent = true
-		return true
-	})
+	return s.fence(v)
 }
 
 // put sends a PUT of a service with its storage, and notes one that may bring that back later.
@@ -122,10 +124,7 @@ func (s *Services) register(ctx context.Context, v *observation) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if err := s.notePut(ctx, v); err != nil {
-		return false, err
-	}
-	if err := s.fence(v); err != nil {
+	if err := s.fencePut(ctx, v); err != nil {
 		return false, err
 	}
 	s.session.Log.Warn("the POST failed or broke off, and OSCAR may not have registered the webhook of the service: it is registered again", "service", v.name)
@@ -155,10 +154,7 @@ func (s *Services) update(ctx context.Context, v *observation, repair bool) (boo
 	if err != nil {
 		return false, err
 	}
-	if err := s.notePut(ctx, v); err != nil {
-		return false, err
-	}
-	if err := s.fence(v); err != nil {
+	if err := s.fencePut(ctx, v); err != nil {
 		return false, err
 	}
 	s.session.FailPoints.Hit(failBeforeUpdate)

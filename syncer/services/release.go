@@ -20,10 +20,7 @@ func (s *Services) release(ctx context.Context, v *observation) (bool, error) {
 	if refused, err := s.refuseGivenBack(ctx, v, body); refused || err != nil {
 		return false, err
 	}
-	if err := s.notePut(ctx, v); err != nil {
-		return false, err
-	}
-	if err := s.fence(v); err != nil {
+	if err := s.fencePut(ctx, v); err != nil {
 		return false, err
 	}
 	s.session.FailPoints.Hit(failBeforeRelease)
