@@ -74,6 +74,7 @@ func TestADELETEByHand(t *testing.T) {
 // is at work on the DELETE.
 func TestADELETEByHandIsSeenInIt(t *testing.T) {
 	for name, before := range map[string]func(*rig, *replica, func() <-chan int){
+		"a change comes": func(_ *rig, p *replica, _ func() <-chan int) { p.generation = 2 },
 		"a change is not in place": func(r *rig, p *replica, _ func() <-chan int) {
 			r.fault(oscarsim.OpUpdate, oscarsim.Fault500, 0)
 			p.generation, p.image = 2, "example.org/other:2"
@@ -116,28 +117,6 @@ func TestADELETEByHandIsSeenInIt(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestAChangeDuringADELETEByHand: the service is made again, changed, when OSCAR is done.
-func TestAChangeDuringADELETEByHand(t *testing.T) {
-	await.InVirtualTime(t, func(t *testing.T) {
-		r := newRig(t, oscarsim.Config{Latency: oscarsim.RealLatency, RevivesBuckets: true})
-		r.start()
-		p := newReplica("grayify")
-		r.makeReady(p)
-		made, _ := r.sim.Bucket(p.name)
-		done := make(chan int, 1)
-		go func() { done <- r.ask(http.MethodDelete, "/system/services/grayify", "") }()
-		<-time.After(time.Second)
-		p.generation = 2
-		r.want(p, record.IntentApply)
-		<-done
-		r.await(p, record.PhaseReady, func(o *record.Observed) bool { return o.ObservedGeneration == 2 })
-		if b, _ := r.sim.Bucket(p.name); !reflect.DeepEqual(b, made) {
-			t.Errorf("the bucket is %+v, and was %+v", b, made)
-		}
-		r.equalCalls(p.name, "create", "delete", "create")
-	})
 }
 
 // TestADELETEByHandWhileAnotherServiceIsMade: MinIO restarts for both.
