@@ -199,10 +199,8 @@ func TestAMemberThatLostItsDataIsReplaced(t *testing.T) {
 		t.Fatalf("setup: %s", out)
 	}
 	client := e.root()
-	client.SetEndpoints(e.clients[0]) // which stays: one that stops answers no gRPC for a moment
-	if _, err := client.Put(t.Context(), "/kept", "yes"); err != nil {
-		t.Fatal(err)
-	}
+	client.SetEndpoints(e.clients[0]) // which stays
+	put(t, client, "/kept", "yes")
 	before := e.ids(client)
 
 	if status, out := e.replaceByHand(1); status != exitFailed || !strings.Contains(out, "stop it") {
@@ -248,8 +246,8 @@ func TestAMemberThatLostItsDataIsReplaced(t *testing.T) {
 	}
 	for _, url := range e.clients {
 		client.SetEndpoints(url)
-		if resp, err := client.Get(t.Context(), "/kept"); err != nil || len(resp.Kvs) != 1 {
-			t.Errorf("%s: %v, %v", url, resp, err)
+		if resp := get(t, client, "/kept"); len(resp.Kvs) != 1 {
+			t.Errorf("%s: %v", url, resp)
 		}
 	}
 
@@ -288,10 +286,7 @@ func (e *etcdMembers) root() *clientv3.Client {
 // ids are the members, by name.
 func (e *etcdMembers) ids(client *clientv3.Client) map[string]uint64 {
 	e.t.Helper()
-	resp, err := client.MemberList(e.t.Context())
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	resp := answered(e.t, func() (*clientv3.MemberListResponse, error) { return client.MemberList(e.t.Context()) })
 	out := map[string]uint64{}
 	for _, m := range resp.Members {
 		out[m.Name] = m.ID

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // restore runs restore-member for a member, from a backup or without.
@@ -34,9 +35,25 @@ func put(t *testing.T, client *clientv3.Client, key string, v any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.Put(t.Context(), key, string(data)); err != nil {
-		t.Fatal(err)
-	}
+	answered(t, func() (*clientv3.PutResponse, error) { return client.Put(t.Context(), key, string(data)) })
+}
+
+// answered repeats a request until it is answered: a member that stops answers no gRPC for a moment.
+func answered[R any](t *testing.T, ask func() (R, error)) (answer R) {
+	t.Helper()
+	var err error
+	await.Until(t, "etcd answers", func() bool {
+		if answer, err = ask(); err != nil {
+			t.Logf("it is asked again: %v", err)
+		}
+		return err == nil
+	})
+	return answer
+}
+
+func get(t *testing.T, client *clientv3.Client, key string) *clientv3.GetResponse {
+	t.Helper()
+	return answered(t, func() (*clientv3.GetResponse, error) { return client.Get(t.Context(), key) })
 }
 
 // judge demands that the members are one cluster with what was backed up, and says which and in which epoch.
@@ -47,13 +64,9 @@ func (e *etcdMembers) judge(client *clientv3.Client) (cluster uint64, epoch stri
 	}
 	for _, url := range e.clients {
 		client.SetEndpoints(url)
-		kept, err := client.Get(e.t.Context(), "/kept")
-		if err != nil {
-			e.t.Fatalf("%s: %v", url, err)
-		}
-		later, err := client.Get(e.t.Context(), "/later")
-		if err != nil || len(kept.Kvs) != 1 || len(later.Kvs) != 0 {
-			e.t.Errorf("%s has not what was backed up: %v, %v, %v", url, kept.Kvs, later, err)
+		kept, later := get(e.t, client, "/kept"), get(e.t, client, "/later")
+		if len(kept.Kvs) != 1 || len(later.Kvs) != 0 {
+			e.t.Errorf("%s has not what was backed up: %v, %v", url, kept.Kvs, later.Kvs)
 		}
 		if cluster != 0 && kept.Header.ClusterId != cluster {
 			e.t.Errorf("%s is of another cluster", url)
@@ -61,9 +74,9 @@ func (e *etcdMembers) judge(client *clientv3.Client) (cluster uint64, epoch stri
 		cluster = kept.Header.ClusterId
 	}
 	client.SetEndpoints(e.clients...)
-	resp, err := client.Get(e.t.Context(), record.MetaKey)
-	if err != nil || len(resp.Kvs) != 1 {
-		e.t.Fatalf("%v, %v", resp, err)
+	resp := get(e.t, client, record.MetaKey)
+	if len(resp.Kvs) != 1 {
+		e.t.Fatal(resp)
 	}
 	meta, err := store.Decode[record.Meta](store.KV{Key: record.MetaKey, Value: resp.Kvs[0].Value})
 	if err != nil || len(meta.Epochs) != 1 || meta.Epochs[0] != "first" {
