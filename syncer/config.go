@@ -62,6 +62,9 @@ type Config struct {
 	// Memory keeps which registration of the cluster the syncer is for; default:
 	// as long as the process lives.
 	Memory session.Memory
+	// InDoubt keeps to which services a write is in doubt, beyond the process; default: nothing does, and a syncer that
+	// starts assumes what the one before it may have sent.
+	InDoubt services.DoubtList
 	// AcceptClusterUID is a registration that is served although another one is
 	// remembered.
 	AcceptClusterUID string

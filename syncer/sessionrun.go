@@ -43,7 +43,9 @@ func (s *Syncer) run(ctx context.Context, now *session.Session) error {
 	if _, err := now.Serves(view.KV(record.DesiredClusterKey(now.ID))); err != nil {
 		return err
 	}
-	s.services.AssumeForPredecessors(now, view)
+	if err := s.services.Begin(ctx, now, view); err != nil {
+		return err
+	}
 	r := s.newRun(ctx, now)
 	r.first = view
 	defer r.answers.Wait()

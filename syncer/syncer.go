@@ -67,7 +67,7 @@ func New(cfg Config) (*Syncer, error) {
 			FailPoints: cfg.FailPoints, Forms: cfg.Forms, Memory: cfg.Memory, AcceptUID: cfg.AcceptClusterUID, Compare: signal.New(),
 		},
 		events:       jobs.NewEvents(),
-		services:     services.NewProcess(cfg.Registry, cfg.LateWindow, cfg.WriteTimeout),
+		services:     services.NewProcess(cfg.Registry, cfg.LateWindow, cfg.WriteTimeout, cfg.InDoubt),
 		metrics:      newMetrics(cfg.Registry),
 		jobMetrics:   jobs.NewMetrics(cfg.Registry),
 		offerMetrics: offers.NewMetrics(cfg.Registry),

@@ -28,6 +28,7 @@ import (
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/relay"
+	"github.com/oscarfed/oscarfed/syncer/services"
 	"github.com/oscarfed/oscarfed/syncer/session"
 	"github.com/oscarfed/oscarfed/syncer/token"
 )
@@ -234,6 +235,7 @@ func (d dev) syncer(ctx context.Context, g *errgroup.Group, c DevCluster, uid, a
 	}
 	s, err := syncer.New(syncer.Config{
 		Relay: stream, ClusterID: c.ClusterID, Store: st, OSCAR: client, Identity: id, Memory: session.MemoryFile(filepath.Join(dir, clusterUIDFile)),
+		InDoubt: services.DoubtFile(filepath.Join(dir, inDoubtFile)),
 		// There is no Kubernetes: what is held is forgotten with this process.
 		Vault:  &token.Memory{},
 		Resync: d.cfg.Resync, SessionTTL: devSessionTTL, Logger: d.log,

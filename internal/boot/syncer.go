@@ -27,11 +27,15 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/origin"
 	"github.com/oscarfed/oscarfed/syncer/relay"
+	"github.com/oscarfed/oscarfed/syncer/services"
 	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 // clusterUIDFile is the name of the syncer's memory beside its identity.
 const clusterUIDFile = "cluster-uid"
+
+// inDoubtFile is the name of its list of writes in doubt, beside its identity.
+const inDoubtFile = "in-doubt"
 
 // RunSyncer runs the daemon until ctx ends. When the control plane tells another way to
 // etcd, or the cluster has joined under another registration, everything that works
@@ -158,7 +162,7 @@ func syncerConfig(cfg Syncer, roots outbound.RootPool, registry *prometheus.Regi
 	}
 	return syncer.Config{
 		ClusterID: cfg.ClusterID, OSCAR: client, Kube: kubernetes, Identity: id, Issuers: issuers, Resync: cfg.Resync,
-		Memory: session.MemoryFile(memory), AcceptClusterUID: cfg.AcceptClusterUID, SharedMinIO: cfg.SharedMinIO,
+		Memory: session.MemoryFile(memory), InDoubt: services.DoubtFile(filepath.Join(filepath.Dir(cfg.IdentityFile), inDoubtFile)), AcceptClusterUID: cfg.AcceptClusterUID, SharedMinIO: cfg.SharedMinIO,
 		SessionTTL: cfg.SessionTTL, LateWindow: cfg.LateWindow, Jobs: jobs.Limits{Posts: cfg.JobPosts, Start: cmp.Or(cfg.JobStartTimeout, -1)},
 		FailPoints: fail, Now: now, Logger: log, Registry: registry,
 		KeepJobs: cfg.OfferJobs == offersOff, RescheduleAfter: cfg.RescheduleAfter, Relay: streams,

@@ -79,6 +79,8 @@ type ObservedCluster struct {
 	// OscarID says which OSCAR it is, by a mark that the first syncer left there; empty
 	// when that is not known.
 	OscarID string `json:"oscar_id,omitempty"`
+	// InDoubt names the list of writes in doubt that the last syncer keeps on its disk; empty for none.
+	InDoubt string `json:"in_doubt,omitempty"`
 	// QueueS is the length of the write queue in seconds, in whole minutes.
 	QueueS int64  `json:"queue_s"`
 	Reason Reason `json:"reason,omitempty"`

@@ -75,7 +75,7 @@ func (s *Services) recallBare(v *observation) {
 	}
 	s.process.writes.change(v.name, func(n *recent) {
 		n.bare, n.leavesSecret = bare, true
-		if n.assumedAt.IsZero() {
+		if n.assumedAt.IsZero() && s.process.inDoubt.assumes(v.name, s.session.Now()) {
 			n.assumedAt = s.session.Started
 		}
 	})

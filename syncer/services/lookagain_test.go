@@ -6,7 +6,7 @@ import (
 )
 
 func TestAnOlderReasonToLookTakesNoNewerOnesPlace(t *testing.T) {
-	s := &Services{process: NewProcess(nil, time.Minute, time.Minute), requested: map[string]time.Time{}}
+	s := &Services{process: NewProcess(nil, time.Minute, time.Minute, nil), requested: map[string]time.Time{}}
 	early := time.Now()
 	late := early.Add(time.Second)
 	for _, at := range []time.Time{early, late, early} {

@@ -11,7 +11,7 @@ import (
 
 // A full compare took every answer of OSCAR apart again, also where neither it nor the definition was another.
 func TestWhatHasNotChangedIsNotTakenApartAgain(t *testing.T) {
-	s := &Services{process: NewProcess(nil, time.Minute, time.Minute)}
+	s := &Services{process: NewProcess(nil, time.Minute, time.Minute, nil)}
 	compare := func(shown string, def *definition.Definition) comparison {
 		t.Helper()
 		v := &observation{situation: situation{desired: &record.Desired{}}, name: "s", def: def, service: &manager.Service{JSON: []byte(shown)}}

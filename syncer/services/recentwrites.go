@@ -296,15 +296,33 @@ func (w *recentWrites) forget(now time.Time, keep func(name string) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	maps.DeleteFunc(w.of, func(name string, n *recent) bool {
-		sent := []time.Time{n.postAt, n.assumedAt, n.putAt, n.deleteAt, n.lateDeleteAt, n.assumedDeleteAt}
-		return !keep(name) && !slices.ContainsFunc(sent, func(at time.Time) bool { return now.Before(w.until(at)) })
+		return !keep(name) && !w.doubts(n, now)
 	})
 }
 
-// AssumeForPredecessors notes for each order without an outcome, or that was tried again, that an
-// earlier process may have sent its POST, PUT or DELETE a moment before it died. What is still being
-// prepared was not ordered yet.
-func (p *Process) AssumeForPredecessors(now *session.Session, view *store.MirrorView) {
+// doubts says whether a write to a service may still take effect, as is noted of it.
+func (w *recentWrites) doubts(n *recent, now time.Time) bool {
+	sent := []time.Time{n.postAt, n.assumedAt, n.putAt, n.deleteAt, n.lateDeleteAt, n.assumedDeleteAt}
+	return now.Before(n.workingUntil) || slices.ContainsFunc(sent, func(at time.Time) bool { return now.Before(w.until(at)) })
+}
+
+// inDoubt are the services to which a write may still take effect.
+func (w *recentWrites) inDoubt(now time.Time) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var services []string
+	for name, n := range w.of {
+		if w.doubts(n, now) {
+			services = append(services, name)
+		}
+	}
+	return services
+}
+
+// assumeForPredecessors notes for each order without an outcome, or that was tried again, that an
+// earlier process may have sent its POST, PUT or DELETE a moment before it died, where sent says that it may have written
+// to the service at all. What is still being prepared was not ordered yet.
+func (p *Process) assumeForPredecessors(now *session.Session, view *store.MirrorView, sent func(service string) bool) {
 	registered := now.DesiredCluster(view)
 	for kv := range view.Prefix(record.DesiredServicesPrefix(now.ID)) {
 		d, err := store.Decode[record.Desired](kv)
@@ -314,17 +332,19 @@ func (p *Process) AssumeForPredecessors(now *session.Session, view *store.Mirror
 		name := record.ParseKey(kv.Key).Name
 		o := now.Observed(view, name, d.UID)
 		open := o == nil || o.Phase == record.PhasePending || o.Phase == record.PhasePrepared || o.Phase == record.PhaseApplying
-		if open || triesAgain(o, o.Epoch) {
-			p.writes.assume(name, now.Started)
-		}
-		if mayBeUpdated(o, d.Generation) {
-			p.writes.change(name, func(n *recent) { n.putAt = now.Started })
-		}
-		if d.Tombstone() && o != nil && o.Phase != record.PhaseDeleted && o.Operation == record.OperationDelete && o.Status == 0 {
-			p.writes.change(name, func(n *recent) { n.lateDeleteAt = now.Started })
-		}
-		if d.Tombstone() && d.Keep != record.KeepRelease && !acknowledged(o, kv.ModRevision) && !o.Erased() {
-			p.writes.assumeDelete(name, d.UID, now.Started)
+		if sent(name) {
+			if open || triesAgain(o, o.Epoch) {
+				p.writes.assume(name, now.Started)
+			}
+			if mayBeUpdated(o, d.Generation) {
+				p.writes.change(name, func(n *recent) { n.putAt = now.Started })
+			}
+			if d.Tombstone() && o != nil && o.Phase != record.PhaseDeleted && o.Operation == record.OperationDelete && o.Status == 0 {
+				p.writes.change(name, func(n *recent) { n.lateDeleteAt = now.Started })
+			}
+			if d.Tombstone() && d.Keep != record.KeepRelease && !acknowledged(o, kv.ModRevision) && !o.Erased() {
+				p.writes.assumeDelete(name, d.UID, now.Started)
+			}
 		}
 		// After a restore the service may have been in use for long.
 		if d.Intent != record.IntentApply || registered == nil || d.Epoch != registered.Word() {

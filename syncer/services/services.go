@@ -80,6 +80,7 @@ type Deps struct {
 // Process is what services remember beyond a session.
 type Process struct {
 	writes   *recentWrites
+	inDoubt  *inDoubt
 	forecast *forecast
 	metrics  *Metrics
 	// gets bounds the reads of single services that are made for votes: OSCAR
@@ -88,9 +89,12 @@ type Process struct {
 }
 
 // NewProcess registers the metrics, unless r is nil. late is how long a write that was not answered may still take
-// effect, and timeout ends one.
-func NewProcess(r prometheus.Registerer, late, timeout time.Duration) *Process {
-	return &Process{writes: newRecentWrites(late, timeout), forecast: newForecast(), metrics: newMetrics(r), gets: rate.NewLimiter(1, 3)}
+// effect, and timeout ends one. doubts keeps which are in doubt; nil for none.
+func NewProcess(r prometheus.Registerer, late, timeout time.Duration, doubts DoubtList) *Process {
+	return &Process{
+		writes: newRecentWrites(late, timeout), inDoubt: newInDoubt(doubts, late), forecast: newForecast(), metrics: newMetrics(r),
+		gets: rate.NewLimiter(1, 3),
+	}
 }
 
 // ForgiveSilence forgets the failures that OSCAR's silence has caused: it answers again.
@@ -155,3 +159,6 @@ func (s *Services) Backlog() time.Duration { return s.process.forecast.backlog(s
 
 // Deletions counts the deletions that were acknowledged in this session.
 func (s *Services) Deletions() int64 { return s.deletions.Load() }
+
+// DoubtList names the list of writes in doubt of this process; empty for none.
+func (s *Services) DoubtList() string { return s.process.inDoubt.name() }

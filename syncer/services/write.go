@@ -24,6 +24,7 @@ func (s *Services) write(ctx context.Context, name string) (bool, error) {
 	measured, updated := false, false
 	s.writing.Store(true)
 	defer s.writing.Store(false)
+	defer s.leaveDoubt()
 	s.process.forecast.begin(s.session.Now())
 	defer func() { s.process.forecast.end(s.session.Now(), measured, s.cfg.WriteTimeout) }()
 	for range maxSteps {
@@ -103,6 +104,9 @@ func (s *Services) step(ctx context.Context, v *observation, d decision) (bool, 
 func (s *Services) fence(v *observation) error {
 	if !v.fresh {
 		return fmt.Errorf("%w: it was not read for a write", session.ErrStale)
+	}
+	if err := s.enterDoubt(v.name); err != nil {
+		return err
 	}
 	return s.session.Writable(v.until)
 }

@@ -413,6 +413,9 @@ func (p *player) stop(f Fault) (start func()) {
 		switch f.On {
 		case hostSyncer(i):
 			c.Kill()
+			if f.For%4 == 3 { // for one in four: another machine takes its place
+				c.LoseDisk()
+			}
 			return func() { c.Start() }
 		case hostOSCAR(i):
 			c.OscarDies()

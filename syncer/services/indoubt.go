@@ -1,0 +1,247 @@
+package services
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/oscarfed/oscarfed/internal/atomicfile"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/session"
+)
+
+// A write is in doubt while it is under way, and after it was not answered, as long as it may take effect. A syncer that
+// starts would have to assume one for each order without an outcome, since the one before it may have been killed in any
+// of them. So a syncer keeps a list of the services with a write in doubt on its disk, and the name of that list in
+// observed/cluster. One that finds the list of that name on its disk knows that no other syncer has written to this OSCAR
+// since: it assumes no write to services that are not in it.
+
+// DoubtList keeps one short text beyond the process.
+type DoubtList interface {
+	// Load gives what was saved last; nil when nothing was.
+	Load() ([]byte, error)
+	// Save returns when the text would survive the death of the process and the loss of power. After an error the text
+	// before it may be there.
+	Save(text []byte) error
+}
+
+// DoubtFile is a DoubtList in a file of this name.
+type DoubtFile string
+
+// maxDoubtFile bounds the file in bytes: some 10,000 names of services.
+const maxDoubtFile = 1 << 20
+
+// Load implements DoubtList.
+func (f DoubtFile) Load() ([]byte, error) {
+	info, err := os.Stat(string(f))
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case info.Size() > maxDoubtFile:
+		return nil, fmt.Errorf("%s has more than %d bytes", f, maxDoubtFile)
+	}
+	return os.ReadFile(string(f))
+}
+
+// Save implements DoubtList.
+func (f DoubtFile) Save(text []byte) error { return atomicfile.Write(string(f), text, 0o600) }
+
+// doubts is the list as it is written.
+type doubts struct {
+	// Name is a random one of the process that writes the list.
+	Name string `json:"name"`
+	// Epoch is the one in which it began: after a restore of etcd, its name there does not say who wrote to OSCAR last.
+	Epoch string `json:"epoch"`
+	// Any says that a write to any service may be in doubt.
+	Any      bool     `json:"any,omitempty"`
+	Services []string `json:"services,omitempty"`
+}
+
+// inDoubt is the list of this process.
+type inDoubt struct {
+	late time.Duration
+
+	mu sync.Mutex
+	// disk is nil where there is none, or it has failed: then another process assumes everything.
+	disk DoubtList
+	// onDisk is what the disk has; nil where that is not known.
+	onDisk *doubts
+	// own is the list of this process without its services. Its name is empty without a disk.
+	own doubts
+	// assumed are services to which an earlier process may have sent a write, and assumesAny stands for all, until
+	// assumedUntil.
+	assumed      []string
+	assumesAny   bool
+	assumedUntil time.Time
+}
+
+// newInDoubt makes the list of this process; disk may be nil.
+func newInDoubt(disk DoubtList, late time.Duration) *inDoubt {
+	l := &inDoubt{disk: disk, late: late}
+	if disk != nil {
+		l.own.Name = uuid.NewString()
+	}
+	return l
+}
+
+// begin begins a session at a time, in an epoch. last names the list of the syncer that wrote to OSCAR before; it is
+// empty when that is not known. ordered says that there are orders which it may have carried out. begin returns to which
+// services another process may have sent a write; with an error it is all of them.
+func (l *inDoubt) begin(last, epoch string, ordered bool, now time.Time) (sent func(service string) bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sent = func(service string) bool { return l.assumes(service, now) }
+	mine := last != "" && last == l.own.Name && epoch == l.own.Epoch
+	l.own.Epoch = epoch
+	if mine {
+		return func(string) bool { return false }, nil // this process has noted its own, and what it has assumed
+	}
+	l.assumed, l.assumesAny, l.assumedUntil = nil, ordered, now.Add(l.late)
+	if l.disk == nil {
+		return sent, nil
+	}
+	var before doubts
+	text, err := l.disk.Load()
+	if err == nil && text != nil {
+		err = json.Unmarshal(text, &before)
+	}
+	if err != nil {
+		return sent, fmt.Errorf("the list of writes in doubt cannot be read, and each is assumed: %w", err)
+	}
+	l.onDisk = &before
+	if last != "" && before.Name == last && before.Epoch == epoch {
+		l.assumed, l.assumesAny = before.Services, before.Any
+	}
+	return sent, nil
+}
+
+// assumes says whether an earlier process may have sent a write to a service that may still take effect.
+func (l *inDoubt) assumes(service string, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return now.Before(l.assumedUntil) && (l.assumesAny || slices.Contains(l.assumed, service))
+}
+
+// name is that of the list; empty for none.
+func (l *inDoubt) name() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.own.Name
+}
+
+// save saves the list with these services, and those that are assumed. With an error there is no list from then on.
+func (l *inDoubt) save(services []string, now time.Time) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.disk == nil {
+		return nil
+	}
+	next := l.own
+	if now.Before(l.assumedUntil) {
+		next.Any = l.assumesAny
+		services = append(services, l.assumed...)
+	}
+	slices.Sort(services)
+	next.Services = slices.Compact(services)
+	if l.onDisk != nil && next.equal(l.onDisk) {
+		return nil
+	}
+	text, err := json.Marshal(next)
+	if err == nil {
+		err = l.disk.Save(append(text, '\n'))
+	}
+	if err != nil {
+		l.disk, l.onDisk, l.own.Name = nil, nil, ""
+		return fmt.Errorf("the list of writes in doubt cannot be saved, and the next syncer assumes each: %w", err)
+	}
+	l.onDisk = &next
+	return nil
+}
+
+func (d *doubts) equal(o *doubts) bool {
+	return d.Name == o.Name && d.Epoch == o.Epoch && d.Any == o.Any && slices.Equal(d.Services, o.Services)
+}
+
+// Begin begins a session: it assumes what an earlier process may have sent to OSCAR, and has observed/cluster name the
+// list of this one, before anything is written.
+func (p *Process) Begin(ctx context.Context, now *session.Session, view *store.MirrorView) error {
+	last, epoch := "", ""
+	told, registered := now.ObservedCluster(view), now.DesiredCluster(view)
+	if registered != nil {
+		epoch = registered.Word()
+	}
+	if told != nil && registered != nil && !now.Restored(registered) {
+		last = told.InDoubt
+	}
+	ordered := false
+	for range view.Prefix(record.DesiredServicesPrefix(now.ID)) {
+		ordered = true
+		break
+	}
+	sent, err := p.inDoubt.begin(last, epoch, ordered, now.Started)
+	p.assumeForPredecessors(now, view, sent)
+	if err := errors.Join(err, p.inDoubt.save(p.writes.inDoubt(now.Started), now.Started)); err != nil {
+		now.Log.Error("what was being written to OSCAR is not known", "error", err)
+	}
+	if told == nil || told.InDoubt == p.inDoubt.name() {
+		return nil // without a report, the first one names it: until then the next syncer assumes everything
+	}
+	return p.tellList(ctx, now)
+}
+
+// tellList has observed/cluster name the list of this process.
+func (p *Process) tellList(ctx context.Context, now *session.Session) error {
+	key, clusterKey := record.ObservedClusterKey(now.ID), record.DesiredClusterKey(now.ID)
+	_, err := now.Store.Update(ctx, store.Update{
+		Keys: []string{now.Lease.Key(), key, clusterKey},
+		Build: func(read store.View, tx *store.Txn) error {
+			if _, err := now.Serves(read.KV(clusterKey)); err != nil {
+				return err
+			}
+			tx.ExpectSession(now.Lease)
+			tx.Expect(clusterKey)
+			kv, ok := read.KV(key)
+			if !ok {
+				return nil
+			}
+			next, err := store.Decode[record.ObservedCluster](kv)
+			if err != nil {
+				return nil //nolint:nilerr // nobody finds a list named there
+			}
+			next.InDoubt = p.inDoubt.name()
+			tx.Put(key, next)
+			return nil
+		},
+	})
+	now.LoseIfOver(err)
+	return err
+}
+
+// enterDoubt saves, before a write to a service, that it is in doubt. A list that cannot be saved ends the session: in the
+// next one there is none.
+func (s *Services) enterDoubt(service string) error {
+	now := s.session.Now()
+	err := s.process.inDoubt.save(append(s.process.writes.inDoubt(now), service), now)
+	if err != nil {
+		s.session.Lose(err)
+	}
+	return err
+}
+
+// leaveDoubt saves, after the last write to a service, what is in doubt still. When it fails, the list says too much.
+func (s *Services) leaveDoubt() {
+	now := s.session.Now()
+	if err := s.process.inDoubt.save(s.process.writes.inDoubt(now), now); err != nil {
+		s.session.Lose(err)
+	}
+}

@@ -1,0 +1,89 @@
+package services
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// inMemory is a DoubtList in memory.
+type inMemory struct{ text []byte }
+
+func (k *inMemory) Load() ([]byte, error)  { return k.text, nil }
+func (k *inMemory) Save(text []byte) error { k.text = text; return nil }
+
+// TestWhoTrustsAList: it is that of the last syncer, in the same epoch. What it says is said on while it may be so.
+func TestWhoTrustsAList(t *testing.T) {
+	const late = 300 * time.Second
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		// last is the list that observed/cluster names; epoch and after are of the second syncer.
+		last  func(first string) string
+		epoch string
+		none  bool // no orders
+		after time.Duration
+		// listed and other say whether a write is assumed of a service in the list, and of another one.
+		listed, other bool
+	}{
+		"it is named":                    {last: named, listed: true},
+		"another one is named":           {last: func(string) string { return "other" }, listed: true, other: true},
+		"none is named":                  {last: func(string) string { return "" }, listed: true, other: true},
+		"none is named, nothing ordered": {last: func(string) string { return "" }, none: true},
+		"etcd was restored":              {last: named, epoch: "later", listed: true, other: true},
+		"it is too late for a write":     {last: named, after: late},
+	} {
+		t.Run(name, func(t *testing.T) {
+			disk := &inMemory{}
+			first := newInDoubt(disk, late)
+			if _, err := first.begin("", "", false, at); err != nil {
+				t.Fatal(err)
+			}
+			if err := first.save([]string{"listed"}, at); err != nil {
+				t.Fatal(err)
+			}
+			// What the second one assumes it says to the third, when it has sent nothing.
+			second := newInDoubt(disk, late)
+			sent, err := second.begin(c.last(first.name()), c.epoch, !c.none, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.after == 0 && (sent("listed") != c.listed || sent("other") != c.other) {
+				t.Errorf("assumed: %t and %t, want %t and %t", sent("listed"), sent("other"), c.listed, c.other)
+			}
+			if err := second.save(nil, at.Add(c.after)); err != nil {
+				t.Fatal(err)
+			}
+			third := newInDoubt(disk, late)
+			if sent, err = third.begin(second.name(), c.epoch, !c.none, at); err != nil {
+				t.Fatal(err)
+			}
+			if sent("listed") != c.listed || sent("other") != c.other {
+				t.Errorf("the third assumes: %t and %t, want %t and %t", sent("listed"), sent("other"), c.listed, c.other)
+			}
+		})
+	}
+}
+
+func named(first string) string { return first }
+
+func TestDoubtFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "in-doubt")
+	f := DoubtFile(path)
+	if text, err := f.Load(); text != nil || err != nil {
+		t.Errorf("%q %v", text, err)
+	}
+	if err := f.Save([]byte("one")); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := f.Load(); string(text) != "one" || err != nil {
+		t.Errorf("%q %v", text, err)
+	}
+	if err := os.WriteFile(path, []byte(strings.Repeat("x", maxDoubtFile+1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Load(); err == nil {
+		t.Error("a file without an end is read")
+	}
+}
