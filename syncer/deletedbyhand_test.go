@@ -13,6 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/test/await"
+	"github.com/oscarfed/oscarfed/test/world"
 )
 
 // TestABucketThatMinIOMakesAgainIsToldToBeSilent: somebody deletes the service with its bucket, and MinIO, which restarts for
@@ -165,4 +166,31 @@ func TestABucketThatWasLeftIsNotSilent(t *testing.T) {
 			t.Errorf("the report is %+v", o)
 		}
 	})
+}
+
+// TestADELETEByHandInAPUT of a service that was never in place: OSCAR makes its Secret again in the PUT.
+func TestADELETEByHandInAPUT(t *testing.T) {
+	for name, restart := range map[string]bool{"the syncer goes on": false, "the syncer is killed": true} {
+		t.Run(name, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				r := newRig(t, oscarsim.Config{Latency: oscarsim.RealLatency})
+				r.leave("grayify", "grayify") // so that a PUT follows the POST
+				kill := r.startOn("first", &world.Disk{})
+				p := newReplica("grayify")
+				p.left = []string{"grayify"}
+				r.want(p, record.IntentPrepare)
+				r.await(p, record.PhasePrepared)
+				asked := r.sim.Next(oscarsim.OpUpdate)
+				r.want(p, record.IntentApply)
+				<-asked
+				<-time.After(time.Second)
+				r.ask(http.MethodDelete, "/system/services/grayify", "")
+				if restart {
+					r.startOn("second", kill())
+				}
+				r.await(p, record.PhaseReady)
+				r.inPlace(p)
+			})
+		})
+	}
 }

@@ -25,7 +25,7 @@ import (
 // told with the end of its life (Deleted.SecretLeft), and the next life of the same owner takes it for its own.
 //
 // Without Kubernetes, OSCAR's answer to a POST tells that a Secret stands; then it is taken for ours where the service was
-// seen in place, and nowhere else.
+// seen, and nowhere else.
 
 // lookForSecret says whether a Secret that a write for this life can have left stands where the service is missing.
 func (s *Services) lookForSecret(ctx context.Context, v *observation) error {
@@ -116,10 +116,10 @@ func (s *Services) keepBare(ctx context.Context, v *observation, bare []byte) er
 	})
 }
 
-// hadSecret says that the service was seen in place and is to have secrets, as far as a tombstone tells: who deleted it, or
-// an OSCAR that died meanwhile, has left that Secret.
+// hadSecret says that the service was seen and is to have secrets, as far as a tombstone tells: who deleted it, or an OSCAR
+// that died or was at work on a PUT meanwhile, has left that Secret.
 func (v *observation) hadSecret() bool {
-	return v.everStood() && (v.desired.Tombstone() || v.desired.Intent == record.IntentApply && v.hasSecrets())
+	return v.wasSeen() && (v.desired.Tombstone() || v.desired.Intent == record.IntentApply && v.hasSecrets())
 }
 
 // hasSecrets says that the definition has secrets; that of a tombstone is gone.

@@ -117,7 +117,7 @@ func planMissing(s situation) decision {
 	if wait := max(s.unanswered(), s.lateDelete()); wait > 0 {
 		return s.lookWithin(wait)
 	}
-	if wait := s.memory.goneSince.Add(postTakes).Sub(s.now); s.everStood() && s.local.leaves && len(s.local.silent) == 0 && !s.local.secretAlone && wait > 0 {
+	if wait := s.memory.goneSince.Add(postTakes).Sub(s.now); s.wasSeen() && s.local.leaves && len(s.local.silent) == 0 && !s.local.secretAlone && wait > 0 {
 		// Somebody's DELETE takes the service away first, with its Secret, and its buckets when MinIO has restarted.
 		wait = min(wait, pollWrite)
 		if !applied {

@@ -283,6 +283,9 @@ func (s situation) everStood() bool {
 	return s.observed != nil && s.observed.ReadBack != "" || told != nil && told.Applied != 0
 }
 
+// wasSeen says that a service of this life was seen: in place, or not yet, and a PUT was sent to it.
+func (s situation) wasSeen() bool { return s.everStood() || s.observed != nil && s.observed.PutSent }
+
 // forgotten says that the service has the marks of what is desired, and that no report tells whether it was in place: those
 // of a cluster that was revoked are gone.
 func (s situation) forgotten() bool {
