@@ -98,6 +98,16 @@ func ofTheSyncer() []defect {
 			"if known || d.Rec.Foreign ||",
 		).shows("a service that OSCAR makes for a syncer that has ended goes"),
 		one(
+			"a write that is sent is not in the list of writes in doubt",
+			"syncer/services/indoubt.go",
+			"append(s.process.writes.inDoubt(now), service)",
+			"s.process.writes.inDoubt(now)",
+		).and(
+			"controlplane/recovery/orphan.go",
+			"if !known || d.Rec.Foreign ||",
+			"if known || d.Rec.Foreign ||",
+		).shows("a service that OSCAR makes for a syncer that has ended goes"),
+		one(
 			"a create that was late after its rollback gets no tombstone again",
 			"controlplane/recovery/orphan.go",
 			"if !known || d.Rec.Foreign ||",
