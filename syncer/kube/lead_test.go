@@ -228,5 +228,7 @@ func TestAKilledLeaderIsSucceededByItsName(t *testing.T) {
 	next := lead(t, client, holder)
 	wait(t, "the next of its name leads", next.leads)
 	next.stop()
-	wait(t, "it ends", next.ended)
+	if err := wait(t, "it ends", next.ended); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
 }
