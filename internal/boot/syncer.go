@@ -162,7 +162,8 @@ func syncerConfig(cfg Syncer, roots outbound.RootPool, registry *prometheus.Regi
 	}
 	return syncer.Config{
 		ClusterID: cfg.ClusterID, OSCAR: client, Kube: kubernetes, Identity: id, Issuers: issuers, Resync: cfg.Resync,
-		Memory: session.MemoryFile(memory), InDoubt: services.DoubtFile(filepath.Join(filepath.Dir(cfg.IdentityFile), inDoubtFile)), AcceptClusterUID: cfg.AcceptClusterUID, SharedMinIO: cfg.SharedMinIO,
+		Memory: session.MemoryFile(memory), AcceptClusterUID: cfg.AcceptClusterUID, SharedMinIO: cfg.SharedMinIO,
+		InDoubt:    services.DoubtFile(filepath.Join(filepath.Dir(cfg.IdentityFile), inDoubtFile)),
 		SessionTTL: cfg.SessionTTL, LateWindow: cfg.LateWindow, Jobs: jobs.Limits{Posts: cfg.JobPosts, Start: cmp.Or(cfg.JobStartTimeout, -1)},
 		FailPoints: fail, Now: now, Logger: log, Registry: registry,
 		KeepJobs: cfg.OfferJobs == offersOff, RescheduleAfter: cfg.RescheduleAfter, Relay: streams,

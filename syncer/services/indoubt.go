@@ -219,6 +219,7 @@ func (p *Process) tellList(ctx context.Context, now *session.Session) error {
 				return nil //nolint:nilerr // nobody finds a list named there
 			}
 			next.InDoubt = p.inDoubt.name()
+			tx.Expect(key)
 			tx.Put(key, next)
 			return nil
 		},

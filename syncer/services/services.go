@@ -160,5 +160,5 @@ func (s *Services) Backlog() time.Duration { return s.process.forecast.backlog(s
 // Deletions counts the deletions that were acknowledged in this session.
 func (s *Services) Deletions() int64 { return s.deletions.Load() }
 
-// DoubtList names the list of writes in doubt of this process; empty for none.
-func (s *Services) DoubtList() string { return s.process.inDoubt.name() }
+// DoubtListName names the list of writes in doubt of this process; empty for none.
+func (s *Services) DoubtListName() string { return s.process.inDoubt.name() }

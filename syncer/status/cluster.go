@@ -80,7 +80,7 @@ func (s *Status) writeCluster(ctx context.Context, fill func(*record.ObservedClu
 				}
 			}
 			next.V, next.Recipient, next.SharedKeys, next.QueueS = record.Version, s.session.Identity.Recipient(), true, queue
-			next.InDoubt = s.writes.DoubtList()
+			next.InDoubt = s.writes.DoubtListName()
 			fill(next)
 			s.enterCondition(next, self)
 			tx.Put(key, next)

@@ -46,8 +46,8 @@ type writes interface {
 	Backlog() time.Duration
 	// Deletions counts the deletions that were acknowledged in this session.
 	Deletions() int64
-	// DoubtList names the list of writes in doubt; empty for none.
-	DoubtList() string
+	// DoubtListName names the list of writes in doubt; empty for none.
+	DoubtListName() string
 }
 
 // Status reports of the cluster as a whole, for one session.
