@@ -22,7 +22,7 @@ import (
 // starts would have to assume one for each order without an outcome, since the one before it may have been killed in any
 // of them. So a syncer keeps a list of the services with a write in doubt on its disk, and the name of that list in
 // observed/cluster. One that finds the list of that name on its disk knows that no other syncer has written to this OSCAR
-// since: it assumes no write to services that are not in it.
+// since: it assumes no write to services that are not in it. Beside the list stands how far that syncer has seen etcd.
 
 // DoubtList keeps one short text beyond the process.
 type DoubtList interface {
@@ -60,8 +60,8 @@ func (f DoubtFile) Save(text []byte) error { return atomicfile.Write(string(f), 
 type doubts struct {
 	// Name is a random one of the process that writes the list.
 	Name string `json:"name"`
-	// Epoch is the one in which it began: after a restore of etcd, its name there does not say who wrote to OSCAR last.
-	Epoch string `json:"epoch"`
+	// Seen names the epoch, too: after a restore of etcd, the list's name there does not say who wrote to OSCAR last.
+	session.Seen
 	// Any says that a write to any service may be in doubt.
 	Any      bool     `json:"any,omitempty"`
 	Services []string `json:"services,omitempty"`
@@ -94,35 +94,44 @@ func newInDoubt(disk DoubtList, late time.Duration) *inDoubt {
 	return l
 }
 
-// begin begins a session at a time, in an epoch. last names the list of the syncer that wrote to OSCAR before; it is
-// empty when that is not known. ordered says that there are orders which it may have carried out. begin returns to which
-// services another process may have sent a write; with an error it is all of them.
-func (l *inDoubt) begin(last, epoch string, ordered bool, now time.Time) (sent func(service string) bool, err error) {
+// load gives the list that is on the disk; empty where there is none.
+func (l *inDoubt) load() (doubts, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	sent = func(service string) bool { return l.assumes(service, now) }
-	mine := last != "" && last == l.own.Name && epoch == l.own.Epoch
-	l.own.Epoch = epoch
-	if mine {
-		return func(string) bool { return false }, nil // this process has noted its own, and what it has assumed
+	if l.onDisk != nil {
+		return *l.onDisk, nil
 	}
-	l.assumed, l.assumesAny, l.assumedUntil = nil, ordered, now.Add(l.late)
 	if l.disk == nil {
-		return sent, nil
+		return doubts{}, nil
 	}
-	var before doubts
+	var found doubts
 	text, err := l.disk.Load()
 	if err == nil && text != nil {
-		err = json.Unmarshal(text, &before)
+		err = json.Unmarshal(text, &found)
 	}
 	if err != nil {
-		return sent, fmt.Errorf("the list of writes in doubt cannot be read, and each is assumed: %w", err)
+		return doubts{}, fmt.Errorf("the list of writes in doubt cannot be read, and each is assumed: %w", err)
 	}
-	l.onDisk = &before
-	if last != "" && before.Name == last && before.Epoch == epoch {
+	l.onDisk = &found
+	return found, nil
+}
+
+// begin begins a session at a time. before is the list on the disk, and last names that of the syncer that wrote to OSCAR
+// before; it is empty when that is not known. ordered says that there are orders which that syncer may have carried out.
+// begin returns to which services another process may have sent a write.
+func (l *inDoubt) begin(before doubts, last string, seen session.Seen, ordered bool, now time.Time) (sent func(service string) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known := last != "" && before.Epoch == seen.Epoch
+	l.own.Seen = seen
+	if known && last == before.Name && last == l.own.Name {
+		return func(string) bool { return false } // this process has noted its own, and what it has assumed
+	}
+	l.assumed, l.assumesAny, l.assumedUntil = nil, ordered, now.Add(l.late)
+	if known && last == before.Name {
 		l.assumed, l.assumesAny = before.Services, before.Any
 	}
-	return sent, nil
+	return func(service string) bool { return l.assumes(service, now) }
 }
 
 // assumes says whether an earlier process may have sent a write to a service that may still take effect.
@@ -137,6 +146,13 @@ func (l *inDoubt) name() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.own.Name
+}
+
+// see notes how far the store was seen.
+func (l *inDoubt) see(seen session.Seen) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.own.Seen = seen
 }
 
 // save saves the list with these services, and those that are assumed. With an error there is no list from then on.
@@ -169,18 +185,20 @@ func (l *inDoubt) save(services []string, now time.Time) error {
 }
 
 func (d *doubts) equal(o *doubts) bool {
-	return d.Name == o.Name && d.Epoch == o.Epoch && d.Any == o.Any && slices.Equal(d.Services, o.Services)
+	return d.Name == o.Name && d.Seen == o.Seen && d.Any == o.Any && slices.Equal(d.Services, o.Services)
 }
 
 // Begin begins a session: it assumes what an earlier process may have sent to OSCAR, and has observed/cluster name the
 // list of this one, before anything is written.
 func (p *Process) Begin(ctx context.Context, now *session.Session, view *store.MirrorView) error {
-	last, epoch := "", ""
-	told, registered := now.ObservedCluster(view), now.DesiredCluster(view)
-	if registered != nil {
-		epoch = registered.Word()
-	}
-	if told != nil && registered != nil && !now.Restored(registered) {
+	before, err := p.inDoubt.load()
+	now.Recall(before.Seen, view)
+	last, seen, told := "", now.Seen(view), now.ObservedCluster(view)
+	switch registered := now.DesiredCluster(view); {
+	case registered == nil:
+	case now.Restored(registered):
+		seen = before.Seen // which the next process has to know, too
+	case told != nil:
 		last = told.InDoubt
 	}
 	ordered := false
@@ -188,8 +206,7 @@ func (p *Process) Begin(ctx context.Context, now *session.Session, view *store.M
 		ordered = true
 		break
 	}
-	sent, err := p.inDoubt.begin(last, epoch, ordered, now.Started)
-	p.assumeForPredecessors(now, view, sent)
+	p.assumeForPredecessors(now, view, p.inDoubt.begin(before, last, seen, ordered, now.Started))
 	if err := errors.Join(err, p.inDoubt.save(p.writes.inDoubt(now.Started), now.Started)); err != nil {
 		now.Log.Error("what was being written to OSCAR is not known", "error", err)
 	}
@@ -239,9 +256,12 @@ func (s *Services) enterDoubt(service string) error {
 	return err
 }
 
-// leaveDoubt saves, after the last write to a service, what is in doubt still. When it fails, the list says too much.
-func (s *Services) leaveDoubt() {
-	now := s.session.Now()
+// remember saves what is in doubt still, and how far the store was seen. When it fails, the list says too much.
+func (s *Services) remember() {
+	view, now := s.session.Mirror.Snapshot(), s.session.Now()
+	if !s.session.Restored(s.session.DesiredCluster(view)) {
+		s.process.inDoubt.see(s.session.Seen(view))
+	}
 	if err := s.process.inDoubt.save(s.process.writes.inDoubt(now), now); err != nil {
 		s.session.Lose(err)
 	}

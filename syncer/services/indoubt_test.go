@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 // inMemory is a DoubtList in memory.
@@ -37,18 +39,13 @@ func TestWhoTrustsAList(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			disk := &inMemory{}
 			first := newInDoubt(disk, late)
-			if _, err := first.begin("", "", false, at); err != nil {
-				t.Fatal(err)
-			}
+			first.begin(doubts{}, "", session.Seen{}, false, at)
 			if err := first.save([]string{"listed"}, at); err != nil {
 				t.Fatal(err)
 			}
 			// What the second one assumes it says to the third, when it has sent nothing.
 			second := newInDoubt(disk, late)
-			sent, err := second.begin(c.last(first.name()), c.epoch, !c.none, at)
-			if err != nil {
-				t.Fatal(err)
-			}
+			sent := second.begin(loaded(t, second), c.last(first.name()), session.Seen{Epoch: c.epoch}, !c.none, at)
 			if c.after == 0 && (sent("listed") != c.listed || sent("other") != c.other) {
 				t.Errorf("assumed: %t and %t, want %t and %t", sent("listed"), sent("other"), c.listed, c.other)
 			}
@@ -56,14 +53,21 @@ func TestWhoTrustsAList(t *testing.T) {
 				t.Fatal(err)
 			}
 			third := newInDoubt(disk, late)
-			if sent, err = third.begin(second.name(), c.epoch, !c.none, at); err != nil {
-				t.Fatal(err)
-			}
+			sent = third.begin(loaded(t, third), second.name(), session.Seen{Epoch: c.epoch}, !c.none, at)
 			if sent("listed") != c.listed || sent("other") != c.other {
 				t.Errorf("the third assumes: %t and %t, want %t and %t", sent("listed"), sent("other"), c.listed, c.other)
 			}
 		})
 	}
+}
+
+func loaded(t *testing.T, l *inDoubt) doubts {
+	t.Helper()
+	before, err := l.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return before
 }
 
 func named(first string) string { return first }

@@ -25,6 +25,7 @@ func (s *Services) DesiredChanged(view *store.MirrorView, name string) {
 
 // Resync looks at all services as a full compare that has begun at a time.
 func (s *Services) Resync(view *store.MirrorView, began time.Time) {
+	s.remember()
 	wanted := map[string]bool{}
 	for kv := range view.Prefix(record.DesiredServicesPrefix(s.session.ID)) {
 		name := record.ParseKey(kv.Key).Name

@@ -152,6 +152,7 @@ func (s *Services) Run(ctx context.Context) {
 	all.Go(func() { s.writes.Run(ctx) })
 	all.Go(func() { s.listen(ctx) })
 	all.Wait()
+	s.remember()
 }
 
 // Backlog is how long the writes that wait will take.

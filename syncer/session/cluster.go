@@ -48,26 +48,6 @@ func (c *Cluster) UID() string {
 	return ""
 }
 
-// Relisted looks at each listing of the mirror before anything is decided on it.
-func (c *Cluster) Relisted(r store.Relist) {
-	if !r.Restored {
-		return
-	}
-	before, now := c.DesiredCluster(r.Before), c.DesiredCluster(r.Now)
-	if now != nil && (before == nil || before.Epoch == now.Epoch) {
-		c.restored.Store(&now.Epoch)
-	}
-	c.Log.Warn("etcd was restored from an older state; everything is compared", "seen_revision", r.Before.Revision(), "revision", r.Now.Revision())
-	c.Compare.Send()
-}
-
-// Restored says that etcd has gone back to an older state in this epoch, and that no
-// control plane has begun another one since. While it lasts, nothing is written to OSCAR.
-func (c *Cluster) Restored(reg *record.DesiredCluster) bool {
-	epoch := c.restored.Load()
-	return epoch != nil && reg != nil && reg.Epoch == *epoch
-}
-
 // DesiredCluster is nil when the record is absent or cannot be read.
 func (c *Cluster) DesiredCluster(view *store.MirrorView) *record.DesiredCluster {
 	kv, ok := view.KV(record.DesiredClusterKey(c.ID))

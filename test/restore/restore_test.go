@@ -176,6 +176,25 @@ func (s *tale) listed() {
 	s.untouched()
 }
 
+// restartSyncers puts the store back without a control plane. One syncer runs on, one is stopped before it and two are
+// killed, and started after it: what is on their disks tells them of it.
+func (s *tale) restartSyncers(bump bool) {
+	s.T.Helper()
+	s.Cluster(b).Stop()
+	s.Cluster(c).Kill()
+	s.Cluster(d).Kill()
+	s.RestoreEtcd(s.backup, bump)
+	for _, id := range []string{b, c, d} {
+		s.Cluster(id).Start()
+	}
+	for _, id := range all {
+		s.Eventually(id+" says that the store was restored", func() bool {
+			return get[record.ObservedCluster](s, record.ObservedClusterKey(id)).Reason == record.ReasonStoreRestored
+		})
+	}
+	s.untouched()
+}
+
 // TestAStoreThatWentBackIsNoticedAndNothingIsTouched: with and without raised
 // revisions; seen by a control plane that runs, by one that starts with its witness,
 // and told to one that knows nothing.
@@ -199,6 +218,18 @@ func TestAStoreThatWentBackIsNoticedAndNothingIsTouched(t *testing.T) {
 				for _, id := range all {
 					s.Cluster(id).Start()
 				}
+			},
+			"before a control plane was back": func(s *tale) {
+				s.StopControlPlane(s.CP)
+				s.restartSyncers(bump)
+				s.Restart()
+			},
+			"twice": func(s *tale) {
+				s.RestoreEtcd(s.backup, bump)
+				s.listed()
+				s.StopControlPlane(s.CP)
+				s.restartSyncers(bump)
+				s.Restart()
 			},
 			"to one that knows nothing": func(s *tale) {
 				s.StopControlPlane(s.CP)
