@@ -25,6 +25,9 @@ type SessionConfig struct {
 	// seconds; default 30 s, least 2 s. It should stay above the 13 s that a
 	// broken connection needs to be noticed.
 	TTL time.Duration
+	// Ended says of the record of a session that holds the key that its holder has ended for certain: that
+	// session is ended then. Default: of none.
+	Ended func(record []byte) bool
 	// Logger defaults to that of the store.
 	Logger *slog.Logger
 }
@@ -65,7 +68,7 @@ func (s *Store) OpenSession(ctx context.Context, cfg SessionConfig) (*Session, e
 		return nil, fmt.Errorf("session %s: %w", cfg.Key, err)
 	}
 	for {
-		if err := s.awaitAbsence(ctx, cfg.Key); err != nil {
+		if err := s.awaitAbsence(ctx, cfg); err != nil {
 			return nil, fmt.Errorf("session %s: %w", cfg.Key, err)
 		}
 		x, err := s.acquire(ctx, cfg, string(value))
@@ -125,17 +128,25 @@ func (s *Store) acquire(ctx context.Context, cfg SessionConfig, value string) (*
 }
 
 // awaitAbsence returns when the key is seen absent.
-func (s *Store) awaitAbsence(ctx context.Context, key string) error {
+func (s *Store) awaitAbsence(ctx context.Context, cfg SessionConfig) error {
 	for {
-		kv, revision, err := s.get(ctx, key)
+		kv, revision, err := s.get(ctx, cfg.Key)
 		if err != nil {
 			return err
 		}
 		if kv == nil {
 			return nil
 		}
-		s.log.Info("another session holds the key", "key", key, "since_revision", kv.CreateRevision)
-		s.awaitChange(ctx, key, revision)
+		if cfg.Ended != nil && cfg.Ended(kv.Value) {
+			err := s.revoke(ctx, clientv3.LeaseID(kv.Lease))
+			if err == nil {
+				cfg.Logger.Info("the session of a holder that has ended is ended", "key", cfg.Key, "since_revision", kv.CreateRevision)
+				continue
+			}
+			cfg.Logger.Warn("the session of a holder that has ended lasts until its lease ends", "key", cfg.Key, "error", err)
+		}
+		s.log.Info("another session holds the key", "key", cfg.Key, "since_revision", kv.CreateRevision)
+		s.awaitChange(ctx, cfg.Key, revision)
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("held by another session: %w", context.Cause(ctx))
 		}

@@ -62,6 +62,9 @@ type Config struct {
 	// Memory keeps which registration of the cluster the syncer is for; default:
 	// as long as the process lives.
 	Memory session.Memory
+	// Lock is a name that this process alone holds, until it ends: a session of an earlier one that held it is ended at
+	// once, and its Lease in Kubernetes taken over. Default: none, and both run out.
+	Lock string
 	// InDoubt keeps to which services a write is in doubt, beyond the process; default: nothing does, and a syncer that
 	// starts assumes what the one before it may have sent.
 	InDoubt services.DoubtList

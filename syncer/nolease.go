@@ -1,6 +1,7 @@
 package syncer
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -21,7 +22,7 @@ func (s *Syncer) lead(ctx context.Context) error {
 		defer close(told)
 		s.tellNoLease(waiting)
 	}()
-	err := s.cfg.Kube.Lead(ctx, s.cluster.Instance, func(ctx context.Context, held func() bool) error {
+	err := s.cfg.Kube.Lead(ctx, cmp.Or(s.cfg.Lock, s.cluster.Instance), func(ctx context.Context, held func() bool) error {
 		begun()
 		<-told
 		return s.work(ctx, held)

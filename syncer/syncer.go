@@ -209,6 +209,12 @@ func (s *Syncer) readsParts(ctx context.Context) (bool, error) {
 	return false, err
 }
 
+// ended says whether a session is of an earlier process that held the lock of this one, or an earlier one of this one.
+func (s *Syncer) ended(held []byte) bool {
+	before, err := store.Decode[record.Session](store.KV{Key: record.SessionKey(s.cluster.ID), Value: held})
+	return err == nil && s.cfg.Lock != "" && before.Lock == s.cfg.Lock
+}
+
 // work opens a session and works in it. leads says whether no other syncer may write
 // to this OSCAR at this moment.
 func (s *Syncer) work(ctx context.Context, leads func() bool) error {
@@ -219,8 +225,9 @@ func (s *Syncer) work(ctx context.Context, leads func() bool) error {
 	lease, err := s.cluster.Store.OpenSession(ctx, store.SessionConfig{
 		Key: record.SessionKey(s.cluster.ID),
 		Record: record.Session{V: record.Version, Instance: s.cluster.Instance, Version: version.Get().Version,
-			Forms: s.cfg.Forms, StartedAt: record.At(s.cluster.Now()), Parts: parts, RunStates: true},
+			Forms: s.cfg.Forms, StartedAt: record.At(s.cluster.Now()), Parts: parts, RunStates: true, Lock: s.cfg.Lock},
 		TTL:    s.cfg.SessionTTL,
+		Ended:  s.ended,
 		Logger: s.cluster.Log,
 	})
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/internal/failpoint"
 	"github.com/oscarfed/oscarfed/internal/outbound"
+	"github.com/oscarfed/oscarfed/internal/processlock"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/enroll"
@@ -34,8 +35,11 @@ import (
 // clusterUIDFile is the name of the syncer's memory beside its identity.
 const clusterUIDFile = "cluster-uid"
 
-// inDoubtFile is the name of its list of writes in doubt, beside its identity.
-const inDoubtFile = "in-doubt"
+// Names of more files beside its identity: its list of writes in doubt, and what it locks as long as it runs.
+const (
+	inDoubtFile = "in-doubt"
+	lockFile    = "lock"
+)
 
 // RunSyncer runs the daemon until ctx ends. When the control plane tells another way to
 // etcd, or the cluster has joined under another registration, everything that works
@@ -63,6 +67,13 @@ func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 	requests, err := measure(registry, conf.Now)
 	if err != nil {
 		return err
+	}
+	lock, err := processlock.Take(filepath.Join(filepath.Dir(cfg.IdentityFile), lockFile))
+	if err != nil {
+		log.Warn("the session and the Lease of a syncer that was killed here are waited out", "error", err)
+	} else {
+		defer func() { _ = lock.Close() }()
+		conf.Lock = lock.Name()
 	}
 	if conf.Tracer, err = cfg.Tracing.open(ctx, 0, "oscar-syncer", cfg.ClusterID, log); err != nil {
 		return err

@@ -133,6 +133,9 @@ type Session struct {
 	Instance  string `json:"instance"`
 	Version   string `json:"version"`
 	StartedAt Time   `json:"started_at"`
+	// Lock is a name that the syncer holds until it ends: another syncer that holds it knows that this one has ended. Empty
+	// for none.
+	Lock string `json:"lock,omitempty"`
 	// Forms are those of the syncer; zero of one that does not announce them.
 	Forms
 	// Parts says that the syncer reads parts, and that its way to etcd lets it.

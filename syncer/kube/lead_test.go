@@ -207,3 +207,28 @@ func TestALeaseThatCannotBeHadIsToldOnce(t *testing.T) {
 		t.Errorf("%d lines:\n%s", n, log)
 	}
 }
+
+// TestAKilledLeaderIsSucceededByItsName: one of its name waits for no term.
+func TestAKilledLeaderIsSucceededByItsName(t *testing.T) {
+	t.Parallel()
+	const services = "killed-leader"
+	cluster := shared.Cluster(t)
+	cluster.Namespace(t, services)
+	holder, seconds, renewed := "one", int32(time.Hour/time.Second), metav1.NowMicro()
+	spec := coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &renewed, RenewTime: &renewed}
+	_, err := cluster.Client().CoordinationV1().Leases(services).Create(t.Context(),
+		&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: kube.LeaseName}, Spec: spec}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kube.New(cluster.Admin(), kube.Config{Services: services, LeaseTerm: time.Hour, Logger: quiet(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := lead(t, client, holder)
+	wait(t, "the next of its name leads", next.leads)
+	next.stop()
+	if err := wait(t, "it ends", next.ended); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}

@@ -47,3 +47,26 @@ func TestAllSyncersReconnectAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestAKilledSyncerStartsAgainAtOnce: it does not wait until the session of the process before has run out.
+func TestAKilledSyncerStartsAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFederation(t)
+	id := clusterIDs[1]
+	session := func() int64 {
+		kv, err := f.store.Get(t.Context(), record.SessionKey(id))
+		if err != nil {
+			return 0
+		}
+		return kv.CreateRevision
+	}
+	for range 3 {
+		before := session()
+		f.Child(id).Kill()
+		f.must(f.StartSyncer(id, "", "--session-ttl=1h", "--late-window=1h"))
+		f.eventually("it has a session again", func() bool { return session() > before })
+	}
+	f.must(f.create("after the kills"))
+	f.must(f.remove())
+	f.quiet()
+}

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
+
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/access"
@@ -27,6 +29,9 @@ type Cluster struct {
 	// address of the OSCAR, and where its syncer keeps its files.
 	address, dir string
 	disk         *Disk
+	// lock is a name that one syncer of the machine has at a time; locked says that one has it.
+	lock   string
+	locked bool
 
 	task   testTask
 	links  []*Link
@@ -98,7 +103,7 @@ func (w *World) machine(id string) *Cluster {
 	if w.opts.Sim != nil {
 		w.opts.Sim(&cfg)
 	}
-	c := &Cluster{Site: Must(NewSite(cfg))(w.T), world: w, dir: w.T.TempDir(), disk: &Disk{}, address: address, URL: "http://" + address}
+	c := &Cluster{Site: Must(NewSite(cfg))(w.T), world: w, dir: w.T.TempDir(), disk: &Disk{}, lock: uuid.NewString(), address: address, URL: "http://" + address}
 	c.serve(listener)
 	w.T.Cleanup(c.Sim.Kill) // ends requests that hang, so that the server does not wait for them
 	if err := os.WriteFile(filepath.Join(c.dir, "password"), []byte(Password), 0o600); err != nil {
@@ -118,8 +123,8 @@ func (c *Cluster) NewSyncer(mutate ...func(*syncer.Config)) *syncer.Syncer {
 	cfg := syncer.Config{
 		Relay: c.world.stream(c.ID, link), Dial: link.DialContext,
 		ClusterID: c.ID, OSCAR: oscarClient, Identity: c.identity, Memory: session.MemoryFile(filepath.Join(c.dir, "cluster-uid")),
-		InDoubt: c.disk,
-		Logger:  c.world.Log.Logger().With("cluster", c.ID),
+		InDoubt: c.disk, Lock: c.takeLock(),
+		Logger: c.world.Log.Logger().With("cluster", c.ID),
 	}
 	if !c.world.virtual() { // real time is dear
 		cfg.Resync, cfg.SessionTTL, cfg.LateWindow, cfg.RetryPause = 300*time.Millisecond, 3*time.Second, 2*time.Second, 50*time.Millisecond
@@ -151,15 +156,27 @@ func (c *Cluster) Start(mutate ...func(*syncer.Config)) {
 }
 
 // Stop stops the cluster's syncer in order; its session ends.
-func (c *Cluster) Stop() { c.task.stop() }
+func (c *Cluster) Stop() {
+	c.task.stop()
+	c.locked = false
+}
 
-// LoseDisk has the next syncer begin without the list of writes in doubt, as one on another machine.
-func (c *Cluster) LoseDisk() { c.disk = &Disk{} }
+// takeLock gives the name of the lock, or none while another syncer has it.
+func (c *Cluster) takeLock() string {
+	if c.locked {
+		return ""
+	}
+	c.locked = true
+	return c.lock
+}
+
+// LoseDisk has the next syncer begin as one on another machine.
+func (c *Cluster) LoseDisk() { c.disk, c.lock = &Disk{}, uuid.NewString() }
 
 // Kill ends the cluster's syncers as SIGKILL does: their connections break off, and
 // their session stands until its time is over.
 func (c *Cluster) Kill() {
-	c.disk = c.disk.Successor()
+	c.disk, c.locked = c.disk.Successor(), false
 	for _, link := range c.links {
 		link.Cut()
 	}
