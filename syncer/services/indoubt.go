@@ -39,8 +39,9 @@ type DoubtFile string
 // maxDoubtFile bounds the file in bytes: some 10,000 names of services.
 const maxDoubtFile = 1 << 20
 
-// Load implements DoubtList.
+// Load implements DoubtList. It removes what a Save that was killed has left.
 func (f DoubtFile) Load() ([]byte, error) {
+	_ = atomicfile.Sweep(string(f), time.Now().Add(-time.Minute)) // they do no harm
 	info, err := os.Stat(string(f))
 	switch {
 	case errors.Is(err, os.ErrNotExist):

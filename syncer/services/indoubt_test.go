@@ -1,6 +1,7 @@
 package services
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,6 +84,16 @@ func TestDoubtFile(t *testing.T) {
 	}
 	if text, err := f.Load(); string(text) != "one" || err != nil {
 		t.Errorf("%q %v", text, err)
+	}
+	left := filepath.Join(filepath.Dir(path), ".in-doubt-12345")
+	if err := errors.Join(os.WriteFile(left, []byte("half"), 0o600), os.Chtimes(left, time.Time{}, time.Now().Add(-time.Hour))); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := f.Load(); string(text) != "one" || err != nil {
+		t.Errorf("%q %v", text, err)
+	}
+	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what a killed process has left: %v", err)
 	}
 	if err := os.WriteFile(path, []byte(strings.Repeat("x", maxDoubtFile+1)), 0o600); err != nil {
 		t.Fatal(err)
