@@ -3,10 +3,11 @@ package handshake
 import (
 	"log/slog"
 	"net"
-	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/oscarfed/oscarfed/internal/connlimit"
 )
 
 const (
@@ -29,13 +30,10 @@ type Limits struct {
 
 // Limiter counts connections that have not shaken hands. It is safe for concurrent use.
 type Limiter struct {
-	limits Limits
-	log    *slog.Logger
-	tell   rate.Sometimes
-
-	mu     sync.Mutex
-	all    int
-	inside map[string]int
+	limits  Limits
+	log     *slog.Logger
+	tell    rate.Sometimes
+	counted *connlimit.Limiter
 }
 
 // New makes a limiter that has counted nothing.
@@ -49,43 +47,18 @@ func New(limits Limits, log *slog.Logger) *Limiter {
 	if limits.Timeout == 0 {
 		limits.Timeout = 2 * Timeout
 	}
-	return &Limiter{limits: limits, log: log, tell: rate.Sometimes{Interval: refusalLog}, inside: map[string]int{}}
+	return &Limiter{limits: limits, log: log, tell: rate.Sometimes{Interval: refusalLog}, counted: connlimit.New(limits.Total, limits.PerAddress)}
 }
 
 // Begin counts a connection until done is called, which may be repeated. When there are
 // too many it is false: the connection has to be closed.
 func (l *Limiter) Begin(remote net.Addr) (done func(), ok bool) {
-	host := hostOf(remote)
-	l.mu.Lock()
-	ok = l.all < l.limits.Total && l.inside[host] < l.limits.PerAddress
-	if ok {
-		l.all++
-		l.inside[host]++
-	}
-	l.mu.Unlock()
+	done, ok = l.counted.Begin(remote)
 	if !ok {
 		l.tell.Do(func() {
-			l.log.Warn("connections are refused: too many have not shaken hands", "remote", host,
+			l.log.Warn("connections are refused: too many have not shaken hands", "remote", connlimit.Host(remote),
 				"limit", l.limits.Total, "limit_of_one_address", l.limits.PerAddress)
 		})
-		return nil, false
 	}
-	return sync.OnceFunc(func() { l.end(host) }), true
-}
-
-func (l *Limiter) end(host string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all--
-	if l.inside[host]--; l.inside[host] == 0 {
-		delete(l.inside, host)
-	}
-}
-
-func hostOf(remote net.Addr) string {
-	host, _, err := net.SplitHostPort(remote.String())
-	if err != nil {
-		return remote.String()
-	}
-	return host
+	return done, ok
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/internal/connlimit"
 	"github.com/oscarfed/oscarfed/syncer/origin"
 )
 
@@ -132,7 +133,7 @@ func (s *Server) Run(ctx context.Context, site Site) error {
 			_ = server.Close() // OSCAR repeats the requests that this breaks off
 		}
 	})()
-	err := server.Serve(&connectionLimiter{Listener: listener, max: s.cfg.Connections, maxPerHost: s.cfg.PerAddress, openPerHost: map[string]int{}})
+	err := server.Serve(&limitedListener{Listener: listener, limit: connlimit.New(s.cfg.Connections, s.cfg.PerAddress)})
 	if ctx.Err() != nil {
 		<-stopped
 		return nil

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oscarfed/oscarfed/internal/connlimit"
 	"github.com/oscarfed/oscarfed/syncer/origin"
 	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/wire"
@@ -263,7 +264,10 @@ func TestConnectionsAreLimited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	turn := &connectionLimiter{Listener: l, max: 3, maxPerHost: 2, openPerHost: map[string]int{"10.0.0.9": 1}, open: 1}
+	turn := &limitedListener{Listener: l, limit: connlimit.New(3, 2)}
+	if _, ok := turn.limit.Begin(&net.TCPAddr{IP: net.IPv4(10, 0, 0, 9)}); !ok {
+		t.Fatal("the first is refused")
+	}
 	t.Cleanup(func() { l.Close() })
 	inside := make(chan net.Conn, 8)
 	go func() {
@@ -300,8 +304,8 @@ func TestConnectionsAreLimited(t *testing.T) {
 	}
 	dial()
 	<-inside
-	if turn.open != 3 {
-		t.Errorf("%d are inside", turn.open)
+	if _, ok := turn.limit.Begin(&net.TCPAddr{IP: net.IPv4(10, 0, 0, 8)}); ok {
+		t.Error("a fourth one is inside")
 	}
 }
 
