@@ -33,6 +33,9 @@ const probeTimeout = 3 * time.Second
 // between a backup and its restore, so that no revision that was seen stands for something else.
 const RevisionBump = 1_000_000_000
 
+// Leapt says that a restore which raised the revisions lies between two: more than are written while a process is away.
+func Leapt(from, to int64) bool { return to-from > RevisionBump/2 }
+
 // Store speaks to one etcd cluster. It is safe for concurrent use.
 type Store struct {
 	cfg Config

@@ -106,7 +106,7 @@ func (w *witness) lost(meta *record.Meta, v snapshot, now time.Time, keep time.D
 		return "epoch " + w.Epoch
 	case v.Revision() < w.Revision:
 		return fmt.Sprintf("revision %d: it is at %d", w.Revision, v.Revision())
-	case v.Revision()-w.Revision > store.RevisionBump/2:
+	case store.Leapt(w.Revision, v.Revision()):
 		// What was made after the backup may be gone as if it had been deleted. An instance that was away while
 		// half as many revisions were written begins an epoch for nothing, in which nothing differs.
 		return fmt.Sprintf("most revisions from %d to %d: a restore leaps over them", w.Revision, v.Revision())

@@ -44,8 +44,7 @@ func (c *Cluster) lostIn(view *store.MirrorView, seen Seen) bool {
 		kv, _ := view.KV(record.DesiredClusterKey(c.ID))
 		return now.Began.Before(seen.Began) && kv.ModRevision <= seen.Revision
 	}
-	// A restore leaps over more revisions than are written while a syncer is away.
-	return now.Revision < seen.Revision || now.Revision-seen.Revision > store.RevisionBump/2
+	return now.Revision < seen.Revision || store.Leapt(seen.Revision, now.Revision)
 }
 
 // Recall compares the store with what was seen of it before this process, before anything is decided.
