@@ -21,6 +21,7 @@ func endpointTrials() map[string]func(*trial) error {
 		"a job that an endpoint does not answer is sent once, and waits for a person":       (*trial).endpointBreaks,
 		"a job whose control planes die while an endpoint works waits for a person":         (*trial).endpointOrphans,
 		"a job that an endpoint refuses when its service is gone is cancelled":              (*trial).endpointLate,
+		"a job that an endpoint works on is not cancelled":                                  (*trial).endpointWorks,
 		"a job that waits for capacity is cancelled with its service":                       (*trial).waitsInVain,
 	}
 }
@@ -178,6 +179,22 @@ func (t *trial) endpointLate() error {
 	s.at.answers(endpointRefuses)
 	goOn()
 	return errors.Join(err, t.becomes(id, record.JobCancelled), s.came("one", 1, 0))
+}
+
+// endpointWorks cancels a job while the endpoint works on it.
+func (t *trial) endpointWorks() error {
+	s, err := t.endpoint()
+	defer s.mend()
+	if err != nil {
+		return err
+	}
+	id, goOn, err := s.works("one")
+	if err != nil {
+		return err
+	}
+	_, cancelled := t.api.CancelJob(t.ctx, id)
+	goOn()
+	return errors.Join(refused(cancelled, v1.CodeFailedPrecondition), t.becomes(id, record.JobSucceeded), s.came("one", 1, 1))
 }
 
 // waitsInVain deletes a service with a job that no cluster has capacity for.

@@ -24,6 +24,7 @@ func serviceTrials() map[string]func(*trial) error {
 	return map[string]func(*trial) error{
 		"a service that OSCAR cannot read is told, and deleted when it can":         (*trial).wedged,
 		"a service that OSCAR does not delete is deleted when it does":              (*trial).deleteFails,
+		"a deletion waits while the jobs of the service cannot be counted":          (*trial).uncounted,
 		"a service that OSCAR does not change is changed when it does":              (*trial).changeFails,
 		"a service that no repair mends is told":                                    (*trial).unfixable,
 		"a paused service is left as it is, and repaired when the pause ends":       (*trial).pausedDrift,
@@ -118,6 +119,17 @@ func (t *trial) deleteFails() error {
 		err = errors.Join(err, errors.New("it was deleted on a cluster that is paused"))
 	}
 	return errors.Join(err, t.setCluster(record.ClusterActive), t.nowhere())
+}
+
+// uncounted has OSCAR not say which jobs the service has: its DELETE would end them.
+func (t *trial) uncounted() error {
+	err := errors.Join(t.create(trialLate, nil), t.fails(oscarsim.OpLogs), t.delete(),
+		t.await("it is told", func() bool { return t.reason() == record.ReasonDeleteFailed }))
+	if t.gone(t.sim) {
+		err = errors.Join(err, errors.New("it was deleted with the jobs that it may have had"))
+	}
+	t.sim.ClearFaults()
+	return errors.Join(err, t.nowhere())
 }
 
 // changeFails has OSCAR refuse a change, and then a repair.
