@@ -1,11 +1,13 @@
 package controlplane_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
@@ -47,25 +49,85 @@ func TestOneUserCannotFillEtcdByCreatingAndDeleting(t *testing.T) {
 	})
 }
 
-// A place that is taken is found after the specs were written: they wait to be swept.
+// Callers hang up when the specs are written: these wait to be swept.
 func TestSpecsThatWaitToBeSweptCount(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
-		w := newWorld(t, func(c *controlplane.Config) { c.BytesPerUser = 4 << 20 })
-		w.mustCreate() // by the administrator, who has no budget
+		hangUp := func() {}
+		w := newWorld(t, func(c *controlplane.Config) {
+			c.BytesPerUser = 4 << 20
+			c.FailPoint = func(at string) {
+				if at == "controlplane.after_specs" {
+					hangUp()
+				}
+			}
+		})
 		ann := identity.Caller{Subject: "ann"}
-		var codes []fault.Code
+		var outcomes []string
 		for range 4 {
-			_, err := w.Federations.CreateService(t.Context(), ann, send(t, bulky()))
-			codes = append(codes, codeOf(t, err))
+			var ctx context.Context
+			ctx, hangUp = context.WithCancel(t.Context())
+			_, err := w.Federations.CreateService(ctx, ann, send(t, bulky()))
+			outcome := "hung up"
+			if ctx.Err() == nil {
+				outcome = string(codeOf(t, err))
+			}
+			outcomes = append(outcomes, outcome)
+			hangUp()
 		}
-		if want := "[already_exists already_exists exhausted exhausted]"; fmt.Sprint(codes) != want {
-			t.Errorf("%v, want %s", codes, want)
+		if want := "[hung up hung up exhausted exhausted]"; fmt.Sprint(outcomes) != want {
+			t.Errorf("%v, want %s", outcomes, want)
 		}
 		second := startControlPlane(t, w.store, w.identity, func(c *controlplane.Config) { c.BytesPerUser = 4 << 20 })
 		_, err := second.Federations.CreateService(t.Context(), ann, send(t, bulky()))
 		if code := codeOf(t, err); code != fault.CodeExhausted {
 			t.Errorf("an instance that was just started: %v", err)
 		}
+	})
+}
+
+// A caller who repeats what is refused, with the largest definition, fills nothing.
+func TestWhatIsTakenIsRefusedBeforeAnythingIsWritten(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.addCluster("d")
+		w.mustCreate()
+		mesh := strings.NewReplacer("grayifyr0", "other0", "grayifyr1", "other1", `"c","service_name":"grayifyr2"`, `"d","service_name":"other2"`).Replace(body)
+		if _, err := w.create(func(r *federations.CreateRequest) { *r = send(t, mesh) }); err != nil {
+			t.Fatal(err)
+		}
+		create := func(definition string) func() error {
+			return func() error {
+				_, err := w.create(func(r *federations.CreateRequest) { *r = send(t, definition) })
+				return err
+			}
+		}
+		add := func() error {
+			_, err := w.changeReplicas(federations.ReplicasRequest{Add: []oscar.Member{member("d", "other2")}})
+			return err
+		}
+		refused := func(what string, request func() error) {
+			before := w.revision()
+			if err := request(); codeOf(t, err) != fault.CodeAlreadyExists {
+				t.Errorf("%s: %v", what, err)
+			}
+			if now := w.revision(); now != before {
+				t.Errorf("%s: %d revisions", what, now-before)
+			}
+		}
+		refused("a group", create(body))
+		refused("a location", create(strings.ReplaceAll(body, "grayifyr0", "third0")))
+		refused("a location of a new member", add)
+		w.clusters["d"].does(silent)
+		if _, err := w.Federations.DeleteService(t.Context(), admin, "other0", federations.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.eventually(func() bool {
+			d, ok := w.desired("d", "other2")
+			return ok && d.Tombstone()
+		})
+		<-time.After(time.Minute)
+		refused("a location that is given up", create(mesh))
+		refused("a location of a new member that is given up", add)
 	})
 }
 

@@ -126,12 +126,18 @@ func (c *Controller) DraftChange(ctx context.Context, ch Change, p view.MemberRe
 		}
 	}
 	desired, err := c.renderChange(r, d)
-	if err == nil {
-		err = d.checkAdoptions(func(a *adoption) bool {
-			own, _, err := c.current(ctx, &a.sit.Fed)
-			return err == nil && topology.SameVolume(s, own)
-		})
+	if err != nil {
+		return d, err
 	}
+	for _, p := range d.Added {
+		if err := c.locationTaken(p.Cluster, p.Service); err != nil {
+			return d, err
+		}
+	}
+	err = d.checkAdoptions(func(a *adoption) bool {
+		own, _, err := c.current(ctx, &a.sit.Fed)
+		return err == nil && topology.SameVolume(s, own)
+	})
 	if err != nil || ch.removal.only || ch.Resolve != nil {
 		return d, err // what takes away is never refused for its size
 	}

@@ -207,6 +207,9 @@ func (c *Controller) DraftCreate(caller identity.Caller, s *oscar.Service, req C
 
 // draftValid is DraftCreate for a definition that was validated at a revision of the fence.
 func (c *Controller) draftValid(caller identity.Caller, s *oscar.Service, g *topology.Graph, fence int64, req CreateRequest, hash string, token tokens.Given) (*Draft, error) {
+	if err := c.Taken(caller.Subject, g); err != nil {
+		return nil, err
+	}
 	now := c.cfg.Now()
 	fed := NewRecord(caller, s, g, req, hash, now)
 	c.state.Read(func(v *view.View) { fed.Epoch = v.Epoch() })
@@ -405,5 +408,5 @@ func (c *Controller) LocationFree(v store.View, p gate.Placed) error {
 	if err != nil {
 		return err
 	}
-	return c.LocationHeld(d, p.Cluster, p.Service)
+	return c.locationHeld(d, p.Cluster, p.Service)
 }

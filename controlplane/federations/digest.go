@@ -15,32 +15,8 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
-	"github.com/oscarfed/oscarfed/controlplane/topology"
 	"github.com/oscarfed/oscarfed/controlplane/view"
-	"github.com/oscarfed/oscarfed/store/record"
 )
-
-// Taken says what has the name or a location of a federation that is to be created, as far as
-// this instance knows. The transaction that creates it checks again.
-func (c *Controller) Taken(owner string, g *topology.Graph) error {
-	var named string
-	held := map[string]*record.Desired{}
-	c.state.Read(func(v *view.View) {
-		named = v.Names.Get(record.NameKey(owner, g.GroupID))
-		for _, n := range g.Replicas() {
-			held[n.Name()] = v.Desired(n.Member.ClusterID, n.Member.ServiceName).Rec
-		}
-	})
-	if named != "" {
-		return c.nameHeld(named, g.GroupID)
-	}
-	for _, n := range g.Replicas() {
-		if d := held[n.Name()]; d != nil {
-			return c.LocationHeld(d, n.Member.ClusterID, n.Member.ServiceName)
-		}
-	}
-	return nil
-}
 
 // newLife replaces, in a digest, the uid of a replica that the plan creates: the uid is chosen
 // when it is written.
@@ -171,12 +147,6 @@ func asPlanned(plan string, digest func() string) error {
 
 // createAsPlanned refuses a creation that differs from its plan before any spec is written.
 func (c *Controller) createAsPlanned(caller identity.Caller, req CreateRequest, d *Draft) error {
-	if req.Plan == "" {
-		return nil
-	}
-	if err := c.Taken(caller.Subject, view.GraphOf(&d.Fed)); err != nil {
-		return err
-	}
 	return asPlanned(req.Plan, func() string { return c.DigestOfCreate(caller, d) })
 }
 

@@ -128,9 +128,35 @@ func refreshTokenRequired() oscar.Violation {
 	return oscar.Violation{Path: tokens.RefreshTokenPath, Rule: oscar.RuleRequired, Message: oscar.RefreshTokenRequired}
 }
 
-// LocationHeld is the error that says that a desired record, of any owner, is at a location,
+// Taken says what has the name or a location of a federation that is to be created, as far as this instance knows. The
+// transaction that creates it checks again. By then its definition is written, and stays until it is swept.
+func (c *Controller) Taken(owner string, g *topology.Graph) error {
+	var named string
+	c.state.Read(func(v *view.View) { named = v.Names.Get(record.NameKey(owner, g.GroupID)) })
+	if named != "" {
+		return c.nameHeld(named, g.GroupID)
+	}
+	for _, n := range g.Replicas() {
+		if err := c.locationTaken(n.Member.ClusterID, n.Member.ServiceName); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// locationTaken is Taken of one location.
+func (c *Controller) locationTaken(cluster, service string) error {
+	var held *record.Desired
+	c.state.Read(func(v *view.View) { held = v.Desired(cluster, service).Rec })
+	if held == nil {
+		return nil
+	}
+	return c.locationHeld(held, cluster, service)
+}
+
+// locationHeld is the error that says that a desired record, of any owner, is at a location,
 // and names the ways out.
-func (c *Controller) LocationHeld(d *record.Desired, cluster, service string) error {
+func (c *Controller) locationHeld(d *record.Desired, cluster, service string) error {
 	at := cluster + "/" + service
 	e := &fault.Error{Code: fault.CodeAlreadyExists, Message: at + ": a federated service of this name exists already; choose another name. Only a service of yours that is alone in its federation can become a member"}
 	if !d.Tombstone() {

@@ -107,13 +107,6 @@ func (c *Planner) planChange(ctx context.Context, caller identity.Caller, p view
 	if err != nil {
 		return nil, err
 	}
-	for _, placed := range d.Added {
-		var held *record.Desired
-		c.state.Read(func(v *view.View) { held = v.Desired(placed.Cluster, placed.Service).Rec })
-		if held != nil {
-			return nil, c.federations.LocationHeld(held, placed.Cluster, placed.Service)
-		}
-	}
 	var sent map[string]federations.Rendered
 	if d.Differs {
 		if sent, err = c.sent(ctx, d.Sit); err != nil {
