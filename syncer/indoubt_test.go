@@ -150,6 +150,43 @@ func TestAKilledSyncerHoldsUpWhatItWroteAlone(t *testing.T) {
 	}
 }
 
+// TestTheNextSyncerLeavesOSCARToAWriteUnderWay: two at once disturb each other, as MinIO restarts for both. Without one
+// nothing waits.
+func TestTheNextSyncerLeavesOSCARToAWriteUnderWay(t *testing.T) {
+	const takes = 15 * time.Second
+	for name, underWay := range map[string]bool{"a POST is under way": true, "nothing is": false} {
+		t.Run(name, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				r := newRig(t, oscarsim.Config{Latency: 10 * time.Second})
+				change := []func(*syncer.Config){func(c *syncer.Config) { c.Lock = "one" }}
+				if underWay {
+					change = append(change, r.worksLong)
+				}
+				kill := r.startOn("first", &world.Disk{}, change...)
+				r.eventually("it has reported", func() bool { return r.cluster() != nil && r.cluster().InDoubt != "" })
+				if underWay {
+					r.ordered("one", "two")
+				}
+				disk := kill()
+				asked, began := r.sim.Next(oscarsim.OpCreate), time.Now()
+				r.startOn("second", disk, change[0])
+				p := newReplica("three")
+				r.want(p, record.IntentPrepare)
+				r.await(p, record.PhasePrepared)
+				voted := time.Since(began)
+				r.want(p, record.IntentApply)
+				<-asked
+				if waited := time.Since(began) >= takes; waited != underWay {
+					t.Errorf("a POST came %s after the start", time.Since(began))
+				}
+				if voted >= takes {
+					t.Errorf("a vote came after %s", voted)
+				}
+			})
+		})
+	}
+}
+
 // noDisk fails to save when it is told to.
 type noDisk struct {
 	world.Disk

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -57,16 +56,19 @@ func (f DoubtFile) Load() ([]byte, error) {
 // Save implements DoubtList.
 func (f DoubtFile) Save(text []byte) error { return atomicfile.Write(string(f), text, 0o600) }
 
-// doubts is the list as it is written.
+// doubts is the list as it is written: it is read as if it was saved a moment ago.
 type doubts struct {
 	// Name is a random one of the process that writes the list.
 	Name string `json:"name"`
 	// Seen names the epoch, too: after a restore of etcd, the list's name there does not say who wrote to OSCAR last.
 	session.Seen
-	// Any says that a write to any service may be in doubt.
-	Any      bool     `json:"any,omitempty"`
-	Services []string `json:"services,omitempty"`
+	// Services says of each service with a write in doubt how many seconds ago the last one was sent. anyService stands for
+	// each that is not named.
+	Services map[string]int64 `json:"services,omitempty"`
 }
+
+// anyService is no name of a service.
+const anyService = "*"
 
 // inDoubt is the list of this process.
 type inDoubt struct {
@@ -79,11 +81,10 @@ type inDoubt struct {
 	onDisk *doubts
 	// own is the list of this process without its services. Its name is empty without a disk.
 	own doubts
-	// assumed are services to which an earlier process may have sent a write, and assumesAny stands for all, until
-	// assumedUntil.
-	assumed      []string
-	assumesAny   bool
-	assumedUntil time.Time
+	// assumed says when an earlier process may have sent the last write to a service, or to anyService.
+	assumed map[string]time.Time
+	// quietFrom is when OSCAR has done what it may be at work on for an earlier process.
+	quietFrom time.Time
 }
 
 // newInDoubt makes the list of this process; disk may be nil.
@@ -119,27 +120,54 @@ func (l *inDoubt) load() (doubts, error) {
 
 // begin begins a session at a time. before is the list on the disk, and last names that of the syncer that wrote to OSCAR
 // before; it is empty when that is not known. ordered says that there are orders which that syncer may have carried out.
-// begin returns to which services another process may have sent a write.
-func (l *inDoubt) begin(before doubts, last string, seen session.Seen, ordered bool, now time.Time) (sent func(service string) bool) {
+// begin returns when another process may have sent the last write to a service; false for none that matters.
+func (l *inDoubt) begin(before doubts, last string, seen session.Seen, ordered bool, now time.Time) (sent func(service string) (time.Time, bool)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	known := last != "" && before.Epoch == seen.Epoch
+	known := last != "" && last == before.Name && before.Epoch == seen.Epoch
 	l.own.Seen = seen
-	if known && last == before.Name && last == l.own.Name {
-		return func(string) bool { return false } // this process has noted its own, and what it has assumed
+	if known && last == l.own.Name {
+		return func(string) (time.Time, bool) { return time.Time{}, false } // this process has noted its own, and what it has assumed
 	}
-	l.assumed, l.assumesAny, l.assumedUntil = nil, ordered, now.Add(l.late)
-	if known && last == before.Name {
-		l.assumed, l.assumesAny = before.Services, before.Any
+	l.assumed = map[string]time.Time{}
+	switch {
+	case known:
+		for service, age := range before.Services {
+			at := now.Add(-time.Duration(max(age, 0)) * time.Second)
+			l.assumed[service] = at
+			if until := at.Add(min(postTakes, l.late)); until.After(l.quietFrom) {
+				l.quietFrom = until
+			}
+		}
+	case ordered:
+		l.assumed[anyService] = now
 	}
-	return func(service string) bool { return l.assumes(service, now) }
+	return func(service string) (time.Time, bool) { return l.assumes(service, now) }
 }
 
-// assumes says whether an earlier process may have sent a write to a service that may still take effect.
-func (l *inDoubt) assumes(service string, now time.Time) bool {
+// assumes says when an earlier process may have sent the last write to a service; false when it takes no effect any more.
+func (l *inDoubt) assumes(service string, now time.Time) (time.Time, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return now.Before(l.assumedUntil) && (l.assumesAny || slices.Contains(l.assumed, service))
+	at := l.assumed[service]
+	if other := l.assumed[anyService]; other.After(at) {
+		at = other
+	}
+	return at, now.Before(at.Add(l.late))
+}
+
+// quiet waits until OSCAR has done what it may be at work on for an earlier process, whose writes and ours would disturb
+// each other. It is false when ctx ends before.
+func (l *inDoubt) quiet(ctx context.Context, now time.Time) bool {
+	l.mu.Lock()
+	wait := l.quietFrom.Sub(now)
+	l.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(wait):
+		return true
+	}
 }
 
 // name is that of the list; empty for none.
@@ -156,21 +184,25 @@ func (l *inDoubt) see(seen session.Seen) {
 	l.own.Seen = seen
 }
 
-// save saves the list with these services, and those that are assumed. With an error there is no list from then on.
-func (l *inDoubt) save(services []string, now time.Time) error {
+// save saves the list with these services and when the last write to each was sent, and with those that are assumed. With an
+// error there is no list from then on.
+func (l *inDoubt) save(sent map[string]time.Time, now time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.disk == nil {
 		return nil
 	}
 	next := l.own
-	if now.Before(l.assumedUntil) {
-		next.Any = l.assumesAny
-		services = append(services, l.assumed...)
+	next.Services = map[string]int64{}
+	for _, each := range []map[string]time.Time{sent, l.assumed} {
+		for service, at := range each {
+			age := int64(now.Sub(at) / time.Second)
+			if before, ok := next.Services[service]; now.Before(at.Add(l.late)) && (!ok || age < before) {
+				next.Services[service] = age
+			}
+		}
 	}
-	slices.Sort(services)
-	next.Services = slices.Compact(services)
-	if l.onDisk != nil && next.equal(l.onDisk) {
+	if l.onDisk != nil && l.onDisk.says(&next) {
 		return nil
 	}
 	text, err := json.Marshal(next)
@@ -185,8 +217,21 @@ func (l *inDoubt) save(services []string, now time.Time) error {
 	return nil
 }
 
-func (d *doubts) equal(o *doubts) bool {
-	return d.Name == o.Name && d.Seen == o.Seen && d.Any == o.Any && slices.Equal(d.Services, o.Services)
+// staleAge is how old the ages of a list may become, in seconds.
+const staleAge = 30
+
+// says is true where a list has what another one has, with ages that are a little younger.
+func (d *doubts) says(next *doubts) bool {
+	if d.Name != next.Name || d.Seen != next.Seen || len(d.Services) != len(next.Services) {
+		return false
+	}
+	for service, age := range next.Services {
+		before, ok := d.Services[service]
+		if !ok || before > age || age-before > staleAge {
+			return false
+		}
+	}
+	return true
 }
 
 // Begin begins a session: it assumes what an earlier process may have sent to OSCAR, and has observed/cluster name the
@@ -250,7 +295,9 @@ func (p *Process) tellList(ctx context.Context, now *session.Session) error {
 // next one there is none.
 func (s *Services) enterDoubt(service string) error {
 	now := s.session.Now()
-	err := s.process.inDoubt.save(append(s.process.writes.inDoubt(now), service), now)
+	sent := s.process.writes.inDoubt(now)
+	sent[service] = now
+	err := s.process.inDoubt.save(sent, now)
 	if err != nil {
 		s.session.Lose(err)
 	}

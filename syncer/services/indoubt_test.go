@@ -41,25 +41,59 @@ func TestWhoTrustsAList(t *testing.T) {
 			disk := &inMemory{}
 			first := newInDoubt(disk, late)
 			first.begin(doubts{}, "", session.Seen{}, false, at)
-			if err := first.save([]string{"listed"}, at); err != nil {
+			if err := first.save(map[string]time.Time{"listed": at}, at); err != nil {
 				t.Fatal(err)
 			}
 			// What the second one assumes it says to the third, when it has sent nothing.
 			second := newInDoubt(disk, late)
 			sent := second.begin(loaded(t, second), c.last(first.name()), session.Seen{Epoch: c.epoch}, !c.none, at)
-			if c.after == 0 && (sent("listed") != c.listed || sent("other") != c.other) {
-				t.Errorf("assumed: %t and %t, want %t and %t", sent("listed"), sent("other"), c.listed, c.other)
+			if c.after == 0 && (said(sent, "listed") != c.listed || said(sent, "other") != c.other) {
+				t.Errorf("assumed: %t and %t, want %t and %t", said(sent, "listed"), said(sent, "other"), c.listed, c.other)
 			}
 			if err := second.save(nil, at.Add(c.after)); err != nil {
 				t.Fatal(err)
 			}
 			third := newInDoubt(disk, late)
 			sent = third.begin(loaded(t, third), second.name(), session.Seen{Epoch: c.epoch}, !c.none, at)
-			if sent("listed") != c.listed || sent("other") != c.other {
-				t.Errorf("the third assumes: %t and %t, want %t and %t", sent("listed"), sent("other"), c.listed, c.other)
+			if said(sent, "listed") != c.listed || said(sent, "other") != c.other {
+				t.Errorf("the third assumes: %t and %t, want %t and %t", said(sent, "listed"), said(sent, "other"), c.listed, c.other)
 			}
 		})
 	}
+}
+
+// TestTheAgeOfAWriteIsKept: a syncer that is killed again and again begins no wait anew. How long none ran is not known.
+func TestTheAgeOfAWriteIsKept(t *testing.T) {
+	const late = 300 * time.Second
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	disk := &inMemory{}
+	first := newInDoubt(disk, late)
+	first.begin(doubts{}, "", session.Seen{}, false, at)
+	if err := first.save(map[string]time.Time{"old": at.Add(-100 * time.Second), "over": at.Add(-late), "new": at}, at); err != nil {
+		t.Fatal(err)
+	}
+	last := first.name()
+	for i, ages := range []map[string]time.Duration{{"old": 100 * time.Second, "new": 0}, {"old": 250 * time.Second, "new": 150 * time.Second}, {"new": 300*time.Second - time.Second}} {
+		at = at.Add(time.Hour)
+		next := newInDoubt(disk, late)
+		sent := next.begin(loaded(t, next), last, session.Seen{}, true, at)
+		for _, service := range []string{"old", "over", "new", "other"} {
+			since, ok := sent(service)
+			if want, doubted := ages[service]; ok != doubted || ok && at.Sub(since) != want {
+				t.Errorf("%d: %s: %t %s, want %t %s", i, service, ok, at.Sub(since), doubted, want)
+			}
+		}
+		at = at.Add(150*time.Second - time.Duration(i)*time.Second)
+		if err := next.save(nil, at); err != nil {
+			t.Fatal(err)
+		}
+		last = next.name()
+	}
+}
+
+func said(sent func(string) (time.Time, bool), service string) bool {
+	_, ok := sent(service)
+	return ok
 }
 
 func loaded(t *testing.T, l *inDoubt) doubts {

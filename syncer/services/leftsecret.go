@@ -75,8 +75,8 @@ func (s *Services) recallBare(v *observation) {
 	}
 	s.process.writes.change(v.name, func(n *recent) {
 		n.bare, n.leavesSecret = bare, true
-		if n.assumedAt.IsZero() && s.process.inDoubt.assumes(v.name, s.session.Now()) {
-			n.assumedAt = s.session.Started
+		if at, ok := s.process.inDoubt.assumes(v.name, s.session.Now()); ok && n.assumedAt.IsZero() {
+			n.assumedAt = at
 		}
 	})
 	v.memory = s.process.writes.read(v.name, v.desired, v.revision)

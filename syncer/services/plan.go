@@ -289,6 +289,8 @@ func planAsAsked(s situation) decision {
 		return decision{act: reread}
 	case len(s.local.missing) == 0 && s.runsOtherwise():
 		return planRunState(s)
+	case len(s.local.missing) == 0 && s.memory.unconfirmed && s.now.Before(s.memory.registerFrom):
+		return decision{act: look, after: pollWrite} // when the rest of its POST fails, OSCAR takes the service away
 	case len(s.local.missing) == 0:
 		return decision{act: settle}
 	}

@@ -2,7 +2,6 @@ package services
 
 import (
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -27,8 +26,8 @@ type recent struct {
 	// brokeOff says that the connection of that POST broke: it is sent once more when it is not at work
 	// any longer.
 	brokeOff bool
-	// assumedAt is the start of the session in which an order without an outcome was found, or one that was
-	// tried again: an earlier process may have sent its POST. Or it is when a POST was sent after one that was not answered.
+	// assumedAt is when an earlier process may have sent a POST whose outcome is not known: of an order without one, or of
+	// one that was tried again. Or it is when a POST was sent after one that was not answered.
 	assumedAt time.Time
 	// posted says that what is seen may be of another POST than the assumed one.
 	posted bool
@@ -39,11 +38,10 @@ type recent struct {
 	// to be still at work on, or one before it, or one of a bucket or volume, or was by an earlier process:
 	// that all is gone does not say that this one had its whole effect.
 	deleteAt, lateDeleteAt time.Time
-	// assumedDeleteAt is the start of the session in which a tombstone was found that is not acknowledged: an
-	// earlier process may have sent its DELETE, and has not reported how that ended.
+	// assumedDeleteAt is when an earlier process may have sent the DELETE of a tombstone that is not acknowledged, and
+	// has not reported how that ended.
 	assumedDeleteAt time.Time
-	// putAt is when the last PUT with storage was sent that was not answered, or the start of the session before
-	// which an earlier process may have sent one.
+	// putAt is when the last PUT with storage was sent that was not answered, or when an earlier process may have sent one.
 	putAt time.Time
 	// absentIn holds the starts of the lists, since then, without the service.
 	absentIn []time.Time
@@ -296,33 +294,41 @@ func (w *recentWrites) forget(now time.Time, keep func(name string) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	maps.DeleteFunc(w.of, func(name string, n *recent) bool {
-		return !keep(name) && !w.doubts(n, now)
+		_, doubted := w.doubts(n, now)
+		return !keep(name) && !doubted
 	})
 }
 
-// doubts says whether a write to a service may still take effect, as is noted of it.
-func (w *recentWrites) doubts(n *recent, now time.Time) bool {
-	sent := []time.Time{n.postAt, n.assumedAt, n.putAt, n.deleteAt, n.lateDeleteAt, n.assumedDeleteAt}
-	return now.Before(n.workingUntil) || slices.ContainsFunc(sent, func(at time.Time) bool { return now.Before(w.until(at)) })
+// doubts says when the last write to a service was sent that may still take effect, as is noted of it; false for none.
+func (w *recentWrites) doubts(n *recent, now time.Time) (last time.Time, ok bool) {
+	for _, at := range []time.Time{n.postAt, n.assumedAt, n.putAt, n.deleteAt, n.lateDeleteAt, n.assumedDeleteAt} {
+		if now.Before(w.until(at)) && at.After(last) {
+			last, ok = at, true
+		}
+	}
+	if sent := n.workingUntil.Add(-w.working); now.Before(n.workingUntil) && sent.After(last) {
+		last, ok = sent, true
+	}
+	return last, ok
 }
 
-// inDoubt are the services to which a write may still take effect.
-func (w *recentWrites) inDoubt(now time.Time) []string {
+// inDoubt says when the last write was sent to each service to which one may still take effect.
+func (w *recentWrites) inDoubt(now time.Time) map[string]time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var services []string
+	services := map[string]time.Time{}
 	for name, n := range w.of {
-		if w.doubts(n, now) {
-			services = append(services, name)
+		if last, ok := w.doubts(n, now); ok {
+			services[name] = last
 		}
 	}
 	return services
 }
 
 // assumeForPredecessors notes for each order without an outcome, or that was tried again, that an
-// earlier process may have sent its POST, PUT or DELETE a moment before it died, where sent says that it may have written
-// to the service at all. What is still being prepared was not ordered yet.
-func (p *Process) assumeForPredecessors(now *session.Session, view *store.MirrorView, sent func(service string) bool) {
+// earlier process may have sent its POST, PUT or DELETE, where sent says that it may have written to the service at all, and
+// when. What is still being prepared was not ordered yet.
+func (p *Process) assumeForPredecessors(now *session.Session, view *store.MirrorView, sent func(service string) (time.Time, bool)) {
 	registered := now.DesiredCluster(view)
 	for kv := range view.Prefix(record.DesiredServicesPrefix(now.ID)) {
 		d, err := store.Decode[record.Desired](kv)
@@ -332,18 +338,18 @@ func (p *Process) assumeForPredecessors(now *session.Session, view *store.Mirror
 		name := record.ParseKey(kv.Key).Name
 		o := now.Observed(view, name, d.UID)
 		open := o == nil || o.Phase == record.PhasePending || o.Phase == record.PhasePrepared || o.Phase == record.PhaseApplying
-		if sent(name) {
+		if at, ok := sent(name); ok {
 			if open || triesAgain(o, o.Epoch) {
-				p.writes.assume(name, now.Started)
+				p.writes.assume(name, at)
 			}
 			if mayBeUpdated(o, d.Generation) {
-				p.writes.change(name, func(n *recent) { n.putAt = now.Started })
+				p.writes.change(name, func(n *recent) { n.putAt = at })
 			}
 			if d.Tombstone() && o != nil && o.Phase != record.PhaseDeleted && o.Operation == record.OperationDelete && o.Status == 0 {
-				p.writes.change(name, func(n *recent) { n.lateDeleteAt = now.Started })
+				p.writes.change(name, func(n *recent) { n.lateDeleteAt = at })
 			}
 			if d.Tombstone() && d.Keep != record.KeepRelease && !acknowledged(o, kv.ModRevision) && !o.Erased() {
-				p.writes.assumeDelete(name, d.UID, now.Started)
+				p.writes.assumeDelete(name, d.UID, at)
 			}
 		}
 		// After a restore the service may have been in use for long.

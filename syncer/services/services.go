@@ -149,7 +149,11 @@ func (s *Services) Run(ctx context.Context) {
 	all.Go(func() { s.decisions.Run(ctx) })
 	all.Go(func() { s.votes.Run(ctx) })
 	all.Go(func() { s.runStates.Run(ctx) })
-	all.Go(func() { s.writes.Run(ctx) })
+	all.Go(func() {
+		if s.process.inDoubt.quiet(ctx, s.session.Now()) {
+			s.writes.Run(ctx)
+		}
+	})
 	all.Go(func() { s.listen(ctx) })
 	all.Wait()
 	s.remember()
