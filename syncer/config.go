@@ -65,8 +65,8 @@ type Config struct {
 	// Lock is a name that this process alone holds, until it ends: a session of an earlier one that held it is ended at
 	// once, and its Lease in Kubernetes taken over. Default: none, and both run out.
 	Lock string
-	// InDoubt keeps to which services a write is in doubt, beyond the process; default: nothing does, and a syncer that
-	// starts assumes what the one before it may have sent.
+	// InDoubt keeps to which services a write is in doubt, and how far etcd was seen, beyond the process; default: nothing
+	// does, and a syncer that starts assumes what the one before it may have sent, and knows of no restore.
 	InDoubt services.DoubtList
 	// AcceptClusterUID is a registration that is served although another one is
 	// remembered.
