@@ -187,6 +187,28 @@ func TestTheNextSyncerLeavesOSCARToAWriteUnderWay(t *testing.T) {
 	}
 }
 
+// TestTheListKeepsAWriteUnderWay, through full compares: the next syncer has to know of it.
+func TestTheListKeepsAWriteUnderWay(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		disk := &world.Disk{}
+		r.startOn("first", disk, func(c *syncer.Config) { c.Resync = time.Second })
+		p := newReplica("one")
+		r.makeReady(p)
+		r.fault(oscarsim.OpUpdate, oscarsim.FaultHang, 1)
+		asked := r.sim.Next(oscarsim.OpUpdate)
+		r.want(p, record.IntentDelete)
+		<-asked
+		for range 30 {
+			r.put("/oscarfed/v1/clock", record.ObservedCluster{V: 1}) // a revision, which a full compare saves
+			<-time.After(time.Second)
+			if text, err := disk.Load(); err != nil || !strings.Contains(string(text), `"one":`) {
+				t.Fatalf("the list is %s (%v)", text, err)
+			}
+		}
+	})
+}
+
 // noDisk fails to save when it is told to.
 type noDisk struct {
 	world.Disk

@@ -81,6 +81,9 @@ type inDoubt struct {
 	onDisk *doubts
 	// own is the list of this process without its services. Its name is empty without a disk.
 	own doubts
+	// writing is the service to which a write is under way, since a time; empty for none.
+	writing      string
+	writingSince time.Time
 	// assumed says when an earlier process may have sent the last write to a service, or to anyService.
 	assumed map[string]time.Time
 	// quietFrom is when OSCAR has done what it may be at work on for an earlier process.
@@ -184,8 +187,15 @@ func (l *inDoubt) see(seen session.Seen) {
 	l.own.Seen = seen
 }
 
-// save saves the list with these services and when the last write to each was sent, and with those that are assumed. With an
-// error there is no list from then on.
+// writes notes to which service a write is under way, since a time; empty for none.
+func (l *inDoubt) writes(service string, since time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.writing, l.writingSince = service, since
+}
+
+// save saves the list with these services and when the last write to each was sent, with the one that is under way, and with
+// those that are assumed. With an error there is no list from then on.
 func (l *inDoubt) save(sent map[string]time.Time, now time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -194,7 +204,11 @@ func (l *inDoubt) save(sent map[string]time.Time, now time.Time) error {
 	}
 	next := l.own
 	next.Services = map[string]int64{}
-	for _, each := range []map[string]time.Time{sent, l.assumed} {
+	underWay := map[string]time.Time{}
+	if l.writing != "" {
+		underWay[l.writing] = l.writingSince
+	}
+	for _, each := range []map[string]time.Time{sent, underWay, l.assumed} {
 		for service, at := range each {
 			age := int64(now.Sub(at) / time.Second)
 			if before, ok := next.Services[service]; now.Before(at.Add(l.late)) && (!ok || age < before) {
@@ -295,13 +309,18 @@ func (p *Process) tellList(ctx context.Context, now *session.Session) error {
 // next one there is none.
 func (s *Services) enterDoubt(service string) error {
 	now := s.session.Now()
-	sent := s.process.writes.inDoubt(now)
-	sent[service] = now
-	err := s.process.inDoubt.save(sent, now)
+	s.process.inDoubt.writes(service, now)
+	err := s.process.inDoubt.save(s.process.writes.inDoubt(now), now)
 	if err != nil {
 		s.session.Lose(err)
 	}
 	return err
+}
+
+// leaveDoubt saves, after the last write to a service, what is in doubt still.
+func (s *Services) leaveDoubt() {
+	s.process.inDoubt.writes("", time.Time{})
+	s.remember()
 }
 
 // remember saves what is in doubt still, and how far the store was seen. When it fails, the list says too much.

@@ -24,7 +24,7 @@ func (s *Services) write(ctx context.Context, name string) (bool, error) {
 	measured, updated := false, false
 	s.writing.Store(true)
 	defer s.writing.Store(false)
-	defer s.remember()
+	defer s.leaveDoubt()
 	s.process.forecast.begin(s.session.Now())
 	defer func() { s.process.forecast.end(s.session.Now(), measured, s.cfg.WriteTimeout) }()
 	for range maxSteps {

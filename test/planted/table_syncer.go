@@ -100,7 +100,7 @@ func ofTheSyncer() []defect {
 		one(
 			"a write that is sent is not in the list of writes in doubt",
 			"syncer/services/indoubt.go",
-			"sent[service] = now",
+			"s.process.inDoubt.writes(service, now)",
 			"_ = service",
 		).and(
 			"controlplane/recovery/orphan.go",
