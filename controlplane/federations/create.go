@@ -32,7 +32,7 @@ func (c *Controller) CreateService(ctx context.Context, caller identity.Caller, 
 		if err != nil {
 			return nil, err
 		}
-		return []*Draft{d}, c.createAsPlanned(caller, req, d)
+		return []*Draft{d}, asPlanned(req.Plan, func() string { return c.DigestOfCreate(caller, d) })
 	})
 	switch {
 	case err != nil:

@@ -145,11 +145,6 @@ func asPlanned(plan string, digest func() string) error {
 		"or a cluster has changed since, or somebody else made the plan; nothing is written, plan again"}
 }
 
-// createAsPlanned refuses a creation that differs from its plan before any spec is written.
-func (c *Controller) createAsPlanned(caller identity.Caller, req CreateRequest, d *Draft) error {
-	return asPlanned(req.Plan, func() string { return c.DigestOfCreate(caller, d) })
-}
-
 // outdated is the error of a request that is bound to a plan: when something was possible at
 // planning time and no longer is, that is a conflict.
 func outdated(plan string, err error) error {
