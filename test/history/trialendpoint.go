@@ -83,13 +83,16 @@ func (s sent) came(event string, asked, taken int) error {
 	return nil
 }
 
-// works submits an event, and returns while the endpoint works on it, until goOn is called.
-func (s sent) works(event string) (id string, goOn func(), err error) {
+// working submits an event to a service with an endpoint, and returns while that works on it, until goOn is called.
+func (t *trial) working() (s sent, id string, goOn func(), err error) {
+	if s, err = t.endpoint(); err != nil {
+		return s, "", nil, err
+	}
 	goOn = s.at.holds()
-	if id, err = s.send(event); err == nil {
+	if id, err = t.send("one"); err == nil {
 		<-s.at.arrived
 	}
-	return id, goOn, err
+	return s, id, goOn, err
 }
 
 // tries is how often a job may be refused.
@@ -142,12 +145,8 @@ func (t *trial) endpointBreaks() error {
 
 // endpointOrphans ends every control plane while the endpoint works.
 func (t *trial) endpointOrphans() error {
-	s, err := t.endpoint()
+	s, id, goOn, err := t.working()
 	defer s.mend()
-	if err != nil {
-		return err
-	}
-	id, goOn, err := s.works("one")
 	if err != nil {
 		return err
 	}
@@ -166,12 +165,8 @@ func (t *trial) endpointOrphans() error {
 
 // endpointLate deletes the service while the endpoint works, which then refuses.
 func (t *trial) endpointLate() error {
-	s, err := t.endpoint()
+	s, id, goOn, err := t.working()
 	defer s.mend()
-	if err != nil {
-		return err
-	}
-	id, goOn, err := s.works("one")
 	if err != nil {
 		return err
 	}
@@ -183,12 +178,8 @@ func (t *trial) endpointLate() error {
 
 // endpointWorks cancels a job while the endpoint works on it.
 func (t *trial) endpointWorks() error {
-	s, err := t.endpoint()
+	s, id, goOn, err := t.working()
 	defer s.mend()
-	if err != nil {
-		return err
-	}
-	id, goOn, err := s.works("one")
 	if err != nil {
 		return err
 	}
