@@ -25,10 +25,12 @@ type Server struct {
 	*member
 	endpoint string
 	errs     chan error
-	closing  chan struct{}
-	release  func()
-	once     sync.Once
-	watcher  sync.WaitGroup
+	// open ends when the server is closed, by shut.
+	open    context.Context
+	shut    context.CancelFunc
+	release func()
+	once    sync.Once
+	watcher sync.WaitGroup
 	// gate is nil unless the server is guarded.
 	gate   *guard.Gate
 	rights rights
@@ -52,11 +54,9 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		release()
 		return nil, err
 	}
-	s := &Server{
-		errs:    make(chan error, 1),
-		closing: make(chan struct{}),
-		release: func() { cleanup(); release() },
-	}
+	s := &Server{errs: make(chan error, 1)}
+	s.open, s.shut = context.WithCancel(context.WithoutCancel(ctx))
+	s.release = func() { s.shut(); cleanup(); release() }
 	options, err := s.options(cfg)
 	if err != nil {
 		s.release()
@@ -81,14 +81,14 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	s.endpoint = client.String()
 	s.watcher.Go(s.watch)
 	if s.gate != nil {
-		s.watcher.Go(func() { s.rights.watch(s.gate, s.closing) })
+		s.watcher.Go(func() { s.rights.watch(s.gate, s.open.Done()) })
 	}
 	return s, nil
 }
 
 // options are what the server adds to etcd's own.
 func (s *Server) options(cfg Config) ([]grpc.ServerOption, error) {
-	out := []grpc.ServerOption{guard.Drain(s.closing), grpc.ConnectionTimeout(handshake.Timeout)}
+	out := []grpc.ServerOption{guard.Drain(s.open), grpc.ConnectionTimeout(handshake.Timeout)}
 	if !cfg.Guarded {
 		return append(out, guard.New(guard.Config{Etcd: s, Logger: cfg.Logger}).SharingOptions()...), nil
 	}
@@ -139,7 +139,7 @@ func (s *Server) watch() {
 	case err = <-s.failed:
 	case <-s.server.StopNotify():
 		err = errors.New("etcd stopped by itself")
-	case <-s.closing:
+	case <-s.open.Done():
 		return
 	}
 	if !s.isClosing() {
@@ -147,14 +147,7 @@ func (s *Server) watch() {
 	}
 }
 
-func (s *Server) isClosing() bool {
-	select {
-	case <-s.closing:
-		return true
-	default:
-		return false
-	}
-}
+func (s *Server) isClosing() bool { return s.open.Err() != nil }
 
 // quiet leaves out what etcd says about its own orderly end, and what is known
 // to be harmless.
@@ -170,7 +163,7 @@ func (s *Server) Err() <-chan error { return s.errs }
 // requests are answered first.
 func (s *Server) Close() {
 	s.once.Do(func() {
-		close(s.closing)
+		s.shut()
 		select {
 		case <-s.server.ReadyNotify():
 		default:

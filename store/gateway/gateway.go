@@ -73,8 +73,9 @@ type Gateway struct {
 	gate  *guard.Gate
 	pool  *pool
 	serve *grpc.Server
-	// closing is closed when it stops.
-	closing chan struct{}
+	// open ends when it stops, by shut.
+	open context.Context
+	shut context.CancelFunc
 	// safe is set while etcd is known to have authentication on.
 	safe atomic.Bool
 	work sync.WaitGroup
@@ -91,7 +92,8 @@ func New(cfg Config) *Gateway {
 	if cfg.OnCall == nil {
 		cfg.OnCall = func(string, codes.Code) {}
 	}
-	g := &Gateway{cfg: cfg, pool: newPool(cfg), closing: make(chan struct{})}
+	g := &Gateway{cfg: cfg, pool: newPool(cfg)}
+	g.open, g.shut = context.WithCancel(context.Background())
 	limits := guard.New(guard.Config{
 		Etcd: g, Limits: cfg.Limits, LeaseKey: cfg.LeaseKey, OnLease: cfg.OnLease, OnRefusal: cfg.OnRefusal, Logger: cfg.Logger,
 	})
@@ -99,7 +101,7 @@ func New(cfg Config) *Gateway {
 		MinVersion: tls.VersionTLS12, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: cfg.Clients, GetCertificate: cfg.Certificate,
 	}, g.admit)
 	options := []grpc.ServerOption{
-		guard.Drain(g.closing), grpc.ChainUnaryInterceptor(g.countUnary), grpc.ChainStreamInterceptor(g.countStream),
+		guard.Drain(g.open), grpc.ChainUnaryInterceptor(g.countUnary), grpc.ChainStreamInterceptor(g.countStream),
 		grpc.MaxRecvMsgSize(maxRequest), grpc.WaitForHandlers(true),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: silence, Timeout: silence}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing}),
@@ -152,7 +154,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	group.Go(func() error { g.look(ctx); return nil })
 	group.Go(func() error {
 		<-ctx.Done()
-		close(g.closing)
+		g.shut()
 		late := time.AfterFunc(drainTimeout, g.serve.Stop)
 		defer late.Stop()
 		g.serve.GracefulStop()

@@ -7,32 +7,24 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Drain ends streams when a server closes. gRPC and etcd wait for watches and keepalives
-// to go away, which they never do by themselves.
-func Drain(closing <-chan struct{}) grpc.ServerOption {
-	return grpc.ChainStreamInterceptor(drain{closing}.intercept)
+// Drain ends streams when open ends, which is when a server closes. gRPC and etcd wait for
+// watches and keepalives to go away, which they never do by themselves.
+func Drain(open context.Context) grpc.ServerOption {
+	return grpc.ChainStreamInterceptor(drain{open}.intercept)
 }
 
-type drain struct{ closing <-chan struct{} }
+type drain struct{ open context.Context }
 
 func (d drain) intercept(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	child, cancel := context.WithCancel(stream.Context())
 	defer cancel()
-	ctx := drainedContext{child, stream.Context()}
-	go func() {
-		select {
-		case <-d.closing:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	err := handler(srv, drained{stream, ctx})
-	select {
-	case <-d.closing:
+	// Not a goroutine: there are as many streams as connected clusters, and each renews its lease by one.
+	defer context.AfterFunc(d.open, cancel)()
+	err := handler(srv, drained{stream, drainedContext{child, stream.Context()}})
+	if d.open.Err() != nil {
 		return rpctypes.ErrGRPCStopped // clients then try again elsewhere, or later
-	default:
-		return err
 	}
+	return err
 }
 
 // drained is a stream with another context.
