@@ -33,8 +33,8 @@ type Config struct {
 	RequestTimeout time.Duration
 	// Deadline bounds a whole read or Update with all its tries; default 15 s.
 	Deadline time.Duration
-	// KeepAlive is how long a connection may be silent before it is probed;
-	// default, and least that gRPC allows, 10 s.
+	// KeepAlive is how long a connection may be silent before it is probed; default 12 s, which is longer than
+	// the 10 s after which a session is renewed: then there are no probes. gRPC allows no less than 10 s.
 	KeepAlive time.Duration
 
 	// Now is the clock that the servers' certificates are held against; nil is time.Now.
@@ -52,7 +52,7 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	c.RequestTimeout = positiveOr(c.RequestTimeout, 3*time.Second)
 	c.Deadline = positiveOr(c.Deadline, 15*time.Second)
-	c.KeepAlive = positiveOr(c.KeepAlive, 10*time.Second)
+	c.KeepAlive = positiveOr(c.KeepAlive, 12*time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}

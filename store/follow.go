@@ -203,6 +203,9 @@ func (f *follower) follow(ctx context.Context) (lived bool, err error) {
 		return false, err
 	}
 	w := watch{follower: f, start: time.Now()}
+	f.mu.Lock()
+	f.heard, f.sharing = w.start, f.shared
+	f.mu.Unlock()
 	err = w.run(ctx)
 	f.mu.Lock()
 	f.watching = false
@@ -232,8 +235,6 @@ type watch struct {
 	created atomic.Bool
 	lived   bool
 	start   time.Time
-	// received is when this watch last got a response, in nanoseconds after start.
-	received atomic.Int64
 }
 
 func (w *watch) run(ctx context.Context) error {
@@ -244,7 +245,10 @@ func (w *watch) run(ctx context.Context) error {
 	// Watch itself waits for the stream, so the watchdog starts before it.
 	guard.Go(func() { w.watchdog(ctx, cancel) })
 
-	options := []clientv3.OpOption{watchFrom(w.Revision()), clientv3.WithProgressNotify(), clientv3.WithCreatedNotify()}
+	options := []clientv3.OpOption{watchFrom(w.Revision()), clientv3.WithCreatedNotify()}
+	if !w.shared {
+		options = append(options, clientv3.WithProgressNotify())
+	}
 	if strings.HasSuffix(w.scope, "/") {
 		options = append(options, clientv3.WithPrefix())
 	}
@@ -262,9 +266,8 @@ func (w *watch) run(ctx context.Context) error {
 
 // receive takes over one response.
 func (w *watch) receive(resp *clientv3.WatchResponse) {
-	w.received.Store(int64(time.Since(w.start)))
 	w.mu.Lock()
-	w.Mirror.lastReceived, w.watching = time.Now(), true
+	w.heard, w.watching = time.Now(), true
 	w.mu.Unlock()
 	switch {
 	case resp.Created:
@@ -285,10 +288,10 @@ func (w *watch) receive(resp *clientv3.WatchResponse) {
 	}
 }
 
-// watchdog asks for progress when nothing was received for an interval, so that a quiet mirror
+// watchdog asks for progress when nothing was heard for an interval, so that a quiet mirror
 // knows how far it has seen, and ends the watch when nothing comes back: a half-open connection
 // and a frozen member look exactly like a quiet store. An etcd that tells its progress more often
-// than that is not asked.
+// than that is not asked, nor one that confirms.
 func (w *watch) watchdog(ctx context.Context, cancel context.CancelCauseFunc) {
 	timer := time.NewTimer(w.cfg.Interval)
 	defer timer.Stop()
@@ -297,7 +300,7 @@ func (w *watch) watchdog(ctx context.Context, cancel context.CancelCauseFunc) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-			silent := time.Since(w.start) - time.Duration(w.received.Load())
+			silent := w.silence()
 			switch {
 			case silent < w.cfg.Interval:
 				timer.Reset(w.cfg.Interval - silent)

@@ -43,7 +43,7 @@ type MirrorConfig struct {
 	// three of them, the watch is opened anew on a new connection.
 	Interval time.Duration
 	// Small says that little is watched: where there is one endpoint, the watch needs no connection of its own until
-	// it has fallen silent once.
+	// it has fallen silent once, and renewals of sessions tell that it lives.
 	Small bool
 	// Logger defaults to that of the store.
 	Logger *slog.Logger
@@ -79,13 +79,16 @@ type Mirror struct {
 
 	mu sync.Mutex
 	// tree and what follows belong together, under mu.
-	tree         *btree.BTreeG[item]
-	snapshot     *MirrorView // of tree; nil after a change
-	revision     int64
-	advanced     chan struct{} // closed and replaced when revision moves
-	feeds        map[*Feed]struct{}
-	lastReceived time.Time
-	watching     bool
+	tree     *btree.BTreeG[item]
+	snapshot *MirrorView // of tree; nil after a change
+	revision int64
+	advanced chan struct{} // closed and replaced when revision moves
+	feeds    map[*Feed]struct{}
+	// heard is when etcd was heard last: on the watch, or when it confirmed. sharing says that the watch has no
+	// connection of its own.
+	heard    time.Time
+	sharing  bool
+	watching bool
 	// former is nil unless something is remembered.
 	former *former
 }
@@ -194,7 +197,29 @@ func (m *Mirror) Revision() int64 {
 func (m *Mirror) Healthy() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.watching && time.Since(m.lastReceived) < 3*m.cfg.Interval
+	return m.watching && time.Since(m.heard) < 3*m.cfg.Interval
+}
+
+// silence is how long ago etcd was heard last.
+func (m *Mirror) silence() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return time.Since(m.heard)
+}
+
+// confirm tells the mirrors which revision etcd had when it answered another call. For one that has seen it and whose
+// watch is on the connection of that call, this is as good as progress: nothing is missing, and the connection lives.
+// So a syncer in a quiet federation only renews its session, which is half of what an idle etcd has to do.
+func (s *Store) confirm(revision int64) {
+	s.mirrorsMu.Lock()
+	defer s.mirrorsMu.Unlock()
+	for _, m := range s.mirrors {
+		m.mu.Lock()
+		if m.watching && m.sharing && m.revision == revision {
+			m.heard = time.Now()
+		}
+		m.mu.Unlock()
+	}
 }
 
 // Wait returns when the mirror has seen a revision that was committed, whether or not

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/embedded"
@@ -36,6 +38,84 @@ func TestAMirrorOfAnIdleStoreKeepsItsWatch(t *testing.T) {
 		cancel()
 		if err := await(t, waited); !errors.Is(err, context.Canceled) {
 			t.Errorf("waiting ended with %v", err)
+		}
+	})
+}
+
+// messages counts what the streams of a method carry, either way.
+type messages struct {
+	method string
+	n      atomic.Int64
+}
+
+func (c *messages) intercept(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	stream, err := open(ctx, desc, cc, method, opts...)
+	if err != nil || method != c.method {
+		return stream, err
+	}
+	return counted{stream, &c.n}, nil
+}
+
+type counted struct {
+	grpc.ClientStream
+	n *atomic.Int64
+}
+
+func (c counted) SendMsg(m any) error {
+	c.n.Add(1)
+	return c.ClientStream.SendMsg(m)
+}
+
+func (c counted) RecvMsg(m any) error {
+	err := c.ClientStream.RecvMsg(m)
+	if err == nil {
+		c.n.Add(1)
+	}
+	return err
+}
+
+// Thousands of syncers of an idle federation renew their sessions, and ask nothing else.
+func TestARenewalConfirmsAMirrorOnItsConnection(t *testing.T) {
+	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
+		watched := &messages{method: watchStream}
+		s, faults := openOn(t, n, "test", store.Config{DialOptions: []grpc.DialOption{grpc.WithChainStreamInterceptor(watched.intercept)}})
+		elsewhere, _ := openOn(t, n, "elsewhere", store.Config{})
+		x, err := s.OpenSession(t.Context(), store.SessionConfig{Key: sessionKey, Record: "holder", TTL: 30 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/"}, Interval: 15 * time.Second, Small: true})
+		<-time.After(time.Minute) // it has asked how far it has seen
+
+		before := watched.n.Load()
+		for range 60 {
+			<-time.After(10 * time.Second)
+			if !m.Healthy() {
+				t.Fatal("it is not healthy")
+			}
+		}
+		if n := watched.n.Load() - before; n != 0 {
+			t.Errorf("%d messages on its watch in ten minutes in which nothing was written", n)
+		}
+
+		// What is written elsewhere may be what a watch misses: it is asked for.
+		last := put(t, elsewhere, "/other/key", 1)
+		<-time.After(time.Minute)
+		if got := m.Revision(); got != last {
+			t.Errorf("it has seen revision %d of %d", got, last)
+		}
+		if n := faults.Streams(watchStream); n != 1 {
+			t.Errorf("%d watches were opened", n)
+		}
+
+		// Without the session it asks again.
+		if err := x.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		before = watched.n.Load()
+		<-time.After(10 * time.Minute)
+		if n := watched.n.Load() - before; n < 40 || !m.Healthy() {
+			t.Errorf("%d messages in ten minutes, healthy: %v", n, m.Healthy())
 		}
 	})
 }

@@ -22,7 +22,7 @@ type SessionConfig struct {
 	// Record is what the key holds; it is written once.
 	Record any
 	// TTL is how long the key outlives a holder that fell silent, in whole
-	// seconds; default 30 s, least 2 s. It should stay above the 13 s that a
+	// seconds; default 30 s, least 2 s. It should stay above the 15 s that a
 	// broken connection needs to be noticed.
 	TTL time.Duration
 	// Ended says of the record of a session that holds the key that its holder has ended for certain: that
@@ -225,6 +225,7 @@ func (x *Session) renew(ctx context.Context) (int64, error) {
 			return 0, err
 		}
 		_, _ = stream.Recv() // the end of the stream
+		x.store.confirm(resp.GetHeader().GetRevision())
 		return resp.TTL, nil
 	})
 }
