@@ -352,19 +352,19 @@ type ofCluster struct{ federation, cluster string }
 // someOffers are the offers of each cluster, offersAtOnce at most, and others each time: the order of a
 // map begins anywhere. An honest syncer has fewer; one that has more holds up itself alone.
 func someOffers(v *view.View) iter.Seq2[offerAt, *record.Offer] {
-	return someOf(v, func(n *view.Node) view.Table[string, view.Versioned[record.Offer]] { return n.Offers })
+	return someOf(v, func(n view.Node) view.Table[string, view.Versioned[record.Offer]] { return n.Offers })
 }
 
 // someAnswers are the answers to offers, as someOffers.
 func someAnswers(v *view.View) iter.Seq2[offerAt, *record.OfferAnswer] {
-	return someOf(v, func(n *view.Node) view.Table[string, view.Versioned[record.OfferAnswer]] { return n.Answers })
+	return someOf(v, func(n view.Node) view.Table[string, view.Versioned[record.OfferAnswer]] { return n.Answers })
 }
 
-func someOf[T any](v *view.View, of func(*view.Node) view.Table[string, view.Versioned[T]]) iter.Seq2[offerAt, *T] {
+func someOf[T any](v *view.View, of func(view.Node) view.Table[string, view.Versioned[T]]) iter.Seq2[offerAt, *T] {
 	return func(yield func(offerAt, *T) bool) {
-		for cluster, n := range v.Nodes.All() {
+		for cluster := range v.Jobs.Offering.Keys() {
 			left := offersAtOnce
-			for job, rec := range of(&n).All() {
+			for job, rec := range of(v.Nodes.Get(cluster)).All() {
 				if left--; left < 0 {
 					break
 				}
@@ -394,7 +394,8 @@ func waitingOffers(v *view.View) (out []offerAt) {
 // by federation and cluster those that it has not frozen yet.
 func (p *round) freezes(v *view.View) (under map[string]int, there map[ofCluster]int) {
 	under, there = frozen(v), map[ofCluster]int{}
-	for cluster, n := range v.Nodes.All() {
+	for cluster := range v.Jobs.Offering.Keys() {
+		n := v.Nodes.Get(cluster)
 		for job, a := range n.Answers.All() {
 			o, j := n.Offers.Get(job).Rec, v.Jobs.ByID.Get(job).Rec
 			if a.Rec == nil || a.Rec.Answer != record.OfferFreeze || a.Rec.Epoch != v.Epoch() || o == nil || j != nil && j.Frozen != nil {

@@ -33,10 +33,10 @@ type jobIndex struct {
 	Senders         Table[string, Table[string, int]]
 	States          Table[record.JobState, int]
 	Reserved        Table[string, Versioned[record.Reserved]]
-	// Offered lists, for a job, the clusters that offer it, or have an answer to an offer. Frozen lists the jobs that are
-	// frozen at the cluster that offered them.
-	Offered Index[string, string]
-	Frozen  Table[string, bool]
+	// Offered lists, for a job, the clusters that offer it, or have an answer to an offer; Offering lists, for a cluster,
+	// those jobs. Frozen lists the jobs that are frozen at the cluster that offered them.
+	Offered, Offering Index[string, string]
+	Frozen            Table[string, bool]
 	// Found lists, for a job, its attempts that clusters found after a restore, and OfFound counts, for a cluster, the
 	// jobs of which there is a record since it found them.
 	Found   Index[string, foundAt]
@@ -60,7 +60,7 @@ func newJobIndex() jobIndex {
 		InFlight: tableOf(map[string]int{}), Users: tableOf(map[string]int{}), Senders: tableOf(map[string]Table[string, int]{}), States: tableOf(map[record.JobState]int{}),
 		Subjects: tableOf(map[string]Table[string, int]{}), Services: tableOf(map[string]Table[string, int]{}), Clusters: tableOf(map[string]Table[string, int]{}),
 		Reserved: tableOf(map[string]Versioned[record.Reserved]{}), Found: newIndex[string, foundAt](),
-		OfFound: tableOf(map[string]int{}), Offered: newIndex[string, string](), Frozen: tableOf(map[string]bool{}),
+		OfFound: tableOf(map[string]int{}), Offered: newIndex[string, string](), Offering: newIndex[string, string](), Frozen: tableOf(map[string]bool{}),
 		Tally: newTally(), OwnerTally: tableOf(map[string]Tally{}), FederationTally: tableOf(map[string]Tally{}),
 	}
 }
@@ -253,6 +253,7 @@ func (v *View) applyOffer(ref record.Ref, kv store.KV, exists bool) {
 	_, offer := n.Offers.m[ref.Name]
 	_, answer := n.Answers.m[ref.Name]
 	v.Jobs.Offered.mark(ref.Name, ref.Cluster, offer || answer)
+	v.Jobs.Offering.mark(ref.Cluster, ref.Name, offer || answer)
 	v.news.Jobs[ref.Name], v.news.Capacity = true, true
 }
 
