@@ -207,6 +207,7 @@ func decode[T any](v *View, kv store.KV, exists bool) (*T, bool) {
 	if word := record.Strange(rec); word != "" {
 		v.news.Strange[kv.Key] = word
 	}
+	record.Compact(rec, kv.Value) // which the mirror keeps
 	return rec, true
 }
 
