@@ -134,7 +134,7 @@ func newRemote(yields bool) (*remote, error) {
 		command = append([]string{"nice", "-n", "10"}, command...)
 	}
 	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Env = append(os.Environ(), "GOGC=200") // elsewhere each has a small heap
+	cmd.Env = append(os.Environ(), "GOGC=200", "GOMEMLIMIT=off") // elsewhere each has a small heap
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
