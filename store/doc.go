@@ -27,7 +27,8 @@
 //
 // A [Session] is a lease, kept alive, with a key on it. Transactions of its owner
 // compare the key's create revision: a session that was lost can write no more,
-// whatever its owner believes.
+// whatever its owner believes. The answer to each renewal names the store's revision: a
+// mirror on the same connection that has seen it need not ask whether it misses anything.
 //
 // # Space
 //

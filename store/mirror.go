@@ -36,7 +36,7 @@ type MirrorConfig struct {
 	// it, in order, also of what Skip leaves out.
 	Tap Tap
 	// Remember, when set, names keys of which the mirror remembers what they held before: see
-	// Former. RememberBytes bounds what it needs for that; default 64 MiB.
+	// Former. RememberBytes bounds what it needs for that; default 32 MiB.
 	Remember      func(key string) bool
 	RememberBytes int
 	// Interval is after how long a silence progress is asked for; default 5 s. When nothing at all is received for
@@ -93,8 +93,8 @@ type Mirror struct {
 	former *former
 }
 
-// defaultRememberBytes holds some ten thousand changes of desired and observed records.
-const defaultRememberBytes = 64 << 20
+// defaultRememberBytes holds some thirty thousand changes of desired and observed records.
+const defaultRememberBytes = 32 << 20
 
 // NewMirror makes a mirror that is empty until Run has listed its prefixes.
 func (s *Store) NewMirror(cfg MirrorConfig) *Mirror {

@@ -120,6 +120,62 @@ func TestARenewalConfirmsAMirrorOnItsConnection(t *testing.T) {
 	})
 }
 
+// hanging holds back what the first stream of a method that it sees receives, once it hangs.
+type hanging struct {
+	method string
+	first  atomic.Bool
+	hangs  atomic.Bool
+}
+
+func (h *hanging) intercept(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	stream, err := open(ctx, desc, cc, method, opts...)
+	if err != nil || method != h.method || !h.first.CompareAndSwap(false, true) {
+		return stream, err
+	}
+	return held{stream, h}, nil
+}
+
+type held struct {
+	grpc.ClientStream
+	by *hanging
+}
+
+func (s held) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if s.by.hangs.Load() {
+		<-s.Context().Done()
+		return s.Context().Err()
+	}
+	return err
+}
+
+// A watch that tells nothing any more, on a connection that works, is noticed when there is something to tell.
+func TestAWatchThatHangsIsOpenedAnewThoughRenewalsAreAnswered(t *testing.T) {
+	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
+		watch := &hanging{method: watchStream}
+		s, _ := openOn(t, n, "test", store.Config{DialOptions: []grpc.DialOption{grpc.WithChainStreamInterceptor(watch.intercept)}})
+		elsewhere, _ := openOn(t, n, "elsewhere", store.Config{})
+		x, err := s.OpenSession(t.Context(), store.SessionConfig{Key: sessionKey, Record: "holder", TTL: 30 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = x.Close(t.Context()) }()
+		m := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/"}, Interval: 15 * time.Second, Small: true})
+		<-time.After(time.Minute)
+		watch.hangs.Store(true)
+		<-time.After(10 * time.Minute)
+		if !m.Healthy() {
+			t.Error("it has missed nothing, and is not healthy")
+		}
+		last := put(t, elsewhere, "/t/a", 1)
+		<-time.After(time.Minute)
+		if got := m.Revision(); got < last {
+			t.Errorf("it has seen revision %d of %d", got, last)
+		}
+		expectContent(t, m, map[string]string{"/t/a": "1", sessionKey: `"holder"`})
+	})
+}
+
 // breaks returns what breaks the connection that etcd writes to next, and what takes that back.
 func breaks(n *virtual.Network) (cut, whole func()) {
 	var mu sync.Mutex

@@ -89,8 +89,8 @@ const (
 	// and one entry may have a megabyte: etcd's 10000 + 5000 could cost gigabytes.
 	snapshotCount  = 2000
 	catchUpEntries = 500
-	// progressInterval is how often a quiet watch gets a response from the server unasked: sooner
-	// than a syncer would ask for one.
+	// progressInterval is how often a quiet watch gets a response from the server unasked, if it wants
+	// one: sooner than a syncer would ask.
 	progressInterval = 12 * time.Second
 	// defragThreshold in MiB: that much free space is given back at start.
 	defragThreshold = 200
