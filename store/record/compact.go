@@ -11,7 +11,7 @@ import (
 // stand in it as they are, and its slices get no more room than they need. It is for records that are kept together
 // with their text. Nobody may change text any more, and a string of the record that is kept keeps all of it.
 func Compact(rec any, text []byte) {
-	all := unsafe.String(unsafe.SliceData(text), len(text))
+	all := unsafe.String(unsafe.SliceData(text), len(text)) //nolint:gosec // nobody changes it, and the copy is what is saved
 	c := compaction{text: all, rest: all}
 	c.value(reflect.ValueOf(rec))
 }
@@ -27,7 +27,7 @@ func (c *compaction) value(v reflect.Value) {
 			c.value(v.Elem())
 		}
 	case reflect.Struct:
-		if _, own := v.Addr().Interface().(json.Unmarshaler); own {
+		if _, own := reflect.TypeAssert[json.Unmarshaler](v.Addr()); own {
 			return // its fields are not those of the text
 		}
 		for i := range v.NumField() {
