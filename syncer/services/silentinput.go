@@ -14,7 +14,8 @@ import (
 // of its service. OSCAR refuses a POST that names a bucket that stands, and registers no notification for it in a PUT: the
 // service that is made again gets no job from an upload there. OSCAR shows no notifications; it shows tags. It gives them
 // to the buckets of a POST, so one that had them while the service stood, and has none after the service vanished, was made
-// again.
+// again. A PUT that was at work as the bucket went makes it again, too, with the notification and without tags: that looks
+// the same.
 
 // lookAtInputs notes which buckets of inputs stand without a notification. standing is nil when it is not known which
 // buckets stand.
@@ -46,9 +47,9 @@ func (s *Services) lookAtInputs(v *observation, standing answers.BucketSet) {
 	})
 }
 
-// tellSilent: the service is in place, and uploads start no job of it.
+// tellSilent: the service is in place, and uploads may start no job of it.
 func (s situation) tellSilent() decision {
 	return decision{act: report, phase: record.PhaseDrifted, reason: record.ReasonWebhookLost, message: fmt.Sprintf(
-		"the bucket of its input (%s) was made again by somebody else while the service was away: uploads there start no job",
+		"the bucket of its input (%s) was made again while the service was away: uploads there may start no job",
 		strings.Join(s.local.silent, ", "))}
 }
