@@ -31,8 +31,13 @@ func (d *drawer) drawRevives(rng *rand.Rand) {
 
 // deleteSilent deletes the buckets that MinIO has made again, or a PUT while somebody's DELETE was at work, as an
 // administrator does who is told of them, and says which there were. They have the names of their services, and nobody has
-// put anything into them. What a PUT makes has the notification of its service, but that does not show.
+// put anything into them. What a PUT makes has the notification of its service, but that does not show. Where nobody deletes
+// a service, no bucket is to be told of.
 func (p *player) deleteSilent(ctx context.Context) (open []string) {
+	deletes := slices.ContainsFunc(p.plan.Steps, func(s Step) bool { return s.Fault != nil && s.Fault.Kind == faultDrift })
+	if !p.plan.Shape.Revives && !deletes {
+		return nil
+	}
 	list, err := p.planes[0].client.Federations(ctx)
 	if err != nil {
 		return []string{err.Error()}
