@@ -209,7 +209,7 @@ func (m *Mirror) silence() time.Duration {
 
 // confirm tells the mirrors which revision etcd had when it answered another call. For one that has seen it and whose
 // watch is on the connection of that call, this is as good as progress: nothing is missing, and the connection lives.
-// So a syncer in a quiet federation only renews its session, which is half of what an idle etcd has to do.
+// So a syncer in a quiet federation only renews its session.
 func (s *Store) confirm(revision int64) {
 	s.mirrorsMu.Lock()
 	defer s.mirrorsMu.Unlock()

@@ -42,137 +42,120 @@ func TestAMirrorOfAnIdleStoreKeepsItsWatch(t *testing.T) {
 	})
 }
 
-// messages counts what the streams of a method carry, either way.
-type messages struct {
-	method string
-	n      atomic.Int64
+// spied counts what watches carry, either way, and holds back what the first one receives once it hangs.
+type spied struct {
+	messages atomic.Int64
+	hangs    atomic.Bool
+	streams  atomic.Int64
 }
 
-func (c *messages) intercept(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (y *spied) intercept(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	stream, err := open(ctx, desc, cc, method, opts...)
-	if err != nil || method != c.method {
+	if err != nil || method != watchStream {
 		return stream, err
 	}
-	return counted{stream, &c.n}, nil
+	return spiedStream{stream, y, y.streams.Add(1) == 1}, nil
 }
 
-type counted struct {
+type spiedStream struct {
 	grpc.ClientStream
-	n *atomic.Int64
+	by    *spied
+	first bool
 }
 
-func (c counted) SendMsg(m any) error {
-	c.n.Add(1)
-	return c.ClientStream.SendMsg(m)
+func (s spiedStream) SendMsg(m any) error {
+	s.by.messages.Add(1)
+	return s.ClientStream.SendMsg(m)
 }
 
-func (c counted) RecvMsg(m any) error {
-	err := c.ClientStream.RecvMsg(m)
+func (s spiedStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if s.first && s.by.hangs.Load() {
+		<-s.Context().Done()
+		return s.Context().Err()
+	}
 	if err == nil {
-		c.n.Add(1)
+		s.by.messages.Add(1)
 	}
 	return err
+}
+
+// quietSyncer has what a syncer has of a store, a session and a small mirror, which have been there for a minute: the
+// mirror has asked how far it has seen. Somebody else writes by elsewhere.
+type quietSyncer struct {
+	session   *store.Session
+	mirror    *store.Mirror
+	watches   *spied
+	elsewhere *store.Store
+}
+
+func newQuietSyncer(t *testing.T, n *virtual.Network) quietSyncer {
+	t.Helper()
+	q := quietSyncer{watches: &spied{}}
+	s, _ := openOn(t, n, "test", store.Config{DialOptions: []grpc.DialOption{grpc.WithChainStreamInterceptor(q.watches.intercept)}})
+	q.elsewhere, _ = openOn(t, n, "elsewhere", store.Config{})
+	var err error
+	if q.session, err = s.OpenSession(t.Context(), store.SessionConfig{Key: sessionKey, Record: "holder", TTL: 30 * time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	q.mirror = runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/"}, Interval: 15 * time.Second, Small: true})
+	<-time.After(time.Minute)
+	return q
 }
 
 // Thousands of syncers of an idle federation renew their sessions, and ask nothing else.
 func TestARenewalConfirmsAMirrorOnItsConnection(t *testing.T) {
 	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
-		watched := &messages{method: watchStream}
-		s, faults := openOn(t, n, "test", store.Config{DialOptions: []grpc.DialOption{grpc.WithChainStreamInterceptor(watched.intercept)}})
-		elsewhere, _ := openOn(t, n, "elsewhere", store.Config{})
-		x, err := s.OpenSession(t.Context(), store.SessionConfig{Key: sessionKey, Record: "holder", TTL: 30 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		m := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/"}, Interval: 15 * time.Second, Small: true})
-		<-time.After(time.Minute) // it has asked how far it has seen
-
-		before := watched.n.Load()
+		q := newQuietSyncer(t, n)
+		before := q.watches.messages.Load()
 		for range 60 {
 			<-time.After(10 * time.Second)
-			if !m.Healthy() {
+			if !q.mirror.Healthy() {
 				t.Fatal("it is not healthy")
 			}
 		}
-		if n := watched.n.Load() - before; n != 0 {
+		if n := q.watches.messages.Load() - before; n != 0 {
 			t.Errorf("%d messages on its watch in ten minutes in which nothing was written", n)
 		}
 
 		// What is written elsewhere may be what a watch misses: it is asked for.
-		last := put(t, elsewhere, "/other/key", 1)
+		last := put(t, q.elsewhere, "/other/key", 1)
 		<-time.After(time.Minute)
-		if got := m.Revision(); got != last {
+		if got := q.mirror.Revision(); got != last {
 			t.Errorf("it has seen revision %d of %d", got, last)
 		}
-		if n := faults.Streams(watchStream); n != 1 {
+		if n := q.watches.streams.Load(); n != 1 {
 			t.Errorf("%d watches were opened", n)
 		}
 
 		// Without the session it asks again.
-		if err := x.Close(t.Context()); err != nil {
+		if err := q.session.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		before = watched.n.Load()
+		before = q.watches.messages.Load()
 		<-time.After(10 * time.Minute)
-		if n := watched.n.Load() - before; n < 40 || !m.Healthy() {
-			t.Errorf("%d messages in ten minutes, healthy: %v", n, m.Healthy())
+		if n := q.watches.messages.Load() - before; n < 40 || !q.mirror.Healthy() {
+			t.Errorf("%d messages in ten minutes, healthy: %v", n, q.mirror.Healthy())
 		}
 	})
-}
-
-// hanging holds back what the first stream of a method that it sees receives, once it hangs.
-type hanging struct {
-	method string
-	first  atomic.Bool
-	hangs  atomic.Bool
-}
-
-func (h *hanging) intercept(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	stream, err := open(ctx, desc, cc, method, opts...)
-	if err != nil || method != h.method || !h.first.CompareAndSwap(false, true) {
-		return stream, err
-	}
-	return held{stream, h}, nil
-}
-
-type held struct {
-	grpc.ClientStream
-	by *hanging
-}
-
-func (s held) RecvMsg(m any) error {
-	err := s.ClientStream.RecvMsg(m)
-	if s.by.hangs.Load() {
-		<-s.Context().Done()
-		return s.Context().Err()
-	}
-	return err
 }
 
 // A watch that tells nothing any more, on a connection that works, is noticed when there is something to tell.
 func TestAWatchThatHangsIsOpenedAnewThoughRenewalsAreAnswered(t *testing.T) {
 	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
-		watch := &hanging{method: watchStream}
-		s, _ := openOn(t, n, "test", store.Config{DialOptions: []grpc.DialOption{grpc.WithChainStreamInterceptor(watch.intercept)}})
-		elsewhere, _ := openOn(t, n, "elsewhere", store.Config{})
-		x, err := s.OpenSession(t.Context(), store.SessionConfig{Key: sessionKey, Record: "holder", TTL: 30 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = x.Close(t.Context()) }()
-		m := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/"}, Interval: 15 * time.Second, Small: true})
-		<-time.After(time.Minute)
-		watch.hangs.Store(true)
+		q := newQuietSyncer(t, n)
+		defer func() { _ = q.session.Close(t.Context()) }()
+		q.watches.hangs.Store(true)
 		<-time.After(10 * time.Minute)
-		if !m.Healthy() {
+		if !q.mirror.Healthy() {
 			t.Error("it has missed nothing, and is not healthy")
 		}
-		last := put(t, elsewhere, "/t/a", 1)
+		last := put(t, q.elsewhere, "/t/a", 1)
 		<-time.After(time.Minute)
-		if got := m.Revision(); got < last {
+		if got := q.mirror.Revision(); got < last {
 			t.Errorf("it has seen revision %d of %d", got, last)
 		}
-		expectContent(t, m, map[string]string{"/t/a": "1", sessionKey: `"holder"`})
+		expectContent(t, q.mirror, map[string]string{"/t/a": "1", sessionKey: `"holder"`})
 	})
 }
 

@@ -55,8 +55,8 @@ type Observed struct {
 	LastTransitionTime Time   `json:"last_transition_time"`
 	// Remade goes with phase drifted: the service had vanished, and a POST that makes it again may have been sent.
 	Remade bool `json:"remade,omitempty"`
-	// SilentInputs are buckets of its inputs that were made again without the service's notification: uploads there start
-	// no job.
+	// SilentInputs are buckets of its inputs that were made again, perhaps without the service's notification: uploads
+	// there may start no job.
 	SilentInputs []string `json:"silent_inputs,omitempty"`
 	// WaitsUntil is set while the syncer writes nothing to OSCAR for it: what was sent before and not answered, perhaps by
 	// an earlier syncer, may take effect until then.

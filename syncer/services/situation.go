@@ -60,7 +60,7 @@ type local struct {
 	missing []string
 	// leaves says that there is no service, and that a bucket stands that its DELETE would take away.
 	leaves bool
-	// silent are buckets of inputs that stand, and uploads to which start no job.
+	// silent are buckets of inputs that stand, and uploads to which may start no job.
 	silent []string
 	// secretAlone says that there is no service, and a Secret that a write for this life can have left.
 	// Known when fresh.
