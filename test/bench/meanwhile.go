@@ -40,15 +40,23 @@ func (w *bench) callWhile(ctx context.Context, service string) *meanwhile {
 				return
 			case <-read.C:
 				began := time.Now()
-				if _, err := w.call(ctx, http.MethodGet, "/system/services/"+service, nil, http.StatusOK); err != nil && ctx.Err() == nil {
+				_, err := w.call(ctx, http.MethodGet, "/system/services/"+service, nil, http.StatusOK)
+				if ctx.Err() != nil {
+					continue // stop has cut it off
+				}
+				if err != nil {
 					ended <- err
 					return
 				}
 				m.took = append(m.took, time.Since(began))
 			case <-create.C:
+				name := fmt.Sprintf("late-%d", m.created+1)
+				_, err := w.call(ctx, http.MethodPost, "/system/services?wait=0s", definition(name, 0, 1), http.StatusAccepted)
+				if err != nil && ctx.Err() != nil {
+					continue
+				}
 				m.created++
-				name := fmt.Sprintf("late-%d", m.created)
-				if _, err := w.call(ctx, http.MethodPost, "/system/services?wait=0s", definition(name, 0, 1), http.StatusAccepted); err == nil {
+				if err == nil {
 					m.accepted++
 				}
 			}
