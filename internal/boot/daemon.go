@@ -82,6 +82,17 @@ func limitMemory(log *slog.Logger) {
 	}
 }
 
+// controlPlaneHeapGrowth is by how many percent of what lives the heap of a control plane may grow until the next
+// garbage collection. Most of what lives is the read model, which stays: with Go's 100 as much memory again is unused.
+const controlPlaneHeapGrowth = 60
+
+// limitHeapGrowth is for control planes. GOGC says it otherwise.
+func limitHeapGrowth() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(controlPlaneHeapGrowth)
+	}
+}
+
 func newLogger(cfg Log, w io.Writer) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
@@ -119,16 +130,4 @@ func shortened(v slog.Value, text string) slog.Value {
 		return v
 	}
 	return slog.StringValue(fmt.Sprintf("%s... (%d bytes)", strings.ToValidUTF8(text[:maxLogText], ""), len(text)))
-}
-
-// controlPlaneHeapGrowth is by how many percent of what lives the heap of a control plane may grow until the next
-// garbage collection. Its read model of a large federation lives for long, and it makes little garbage beside it: Go's 100
-// would be a third of its memory.
-const controlPlaneHeapGrowth = 60
-
-// limitHeapGrowth is for control planes. GOGC says it otherwise.
-func limitHeapGrowth() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(controlPlaneHeapGrowth)
-	}
 }

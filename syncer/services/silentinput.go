@@ -17,7 +17,7 @@ import (
 // again. A PUT that was at work as the bucket went makes it again, too, with the notification and without tags: that looks
 // the same.
 
-// lookAtInputs notes which buckets of inputs stand without a notification. standing is nil when it is not known which
+// lookAtInputs notes which buckets of inputs stand, and were made again. standing is nil when it is not known which
 // buckets stand.
 func (s *Services) lookAtInputs(v *observation, standing answers.BucketSet) {
 	if v.def == nil || !v.def.MakesBuckets() {
