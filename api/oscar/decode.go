@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // decoder gives values their types. It keeps encoding/json's rules (keys in any
@@ -26,22 +27,40 @@ type fieldInfo struct {
 	omitEmpty bool
 }
 
-// fieldsOf lists the JSON fields of a struct, and the index of its Extra or -1.
+// structFields are the JSON fields of a struct, and the index of its Extra or -1.
+type structFields struct {
+	list  []fieldInfo
+	extra int
+}
+
+// knownFields are the structFields of each type that was asked for.
+var knownFields sync.Map //nolint:gochecknoglobals // what types say does not change
+
+// fieldsOf lists the JSON fields of a struct, which the caller does not change, and the index of its Extra or -1.
 func fieldsOf(t reflect.Type) (fields []fieldInfo, extra int) {
-	extra = -1
+	known, ok := knownFields.Load(t)
+	if !ok {
+		known, _ = knownFields.LoadOrStore(t, readFields(t))
+	}
+	f, _ := known.(structFields)
+	return f.list, f.extra
+}
+
+func readFields(t reflect.Type) structFields {
+	out := structFields{extra: -1}
 	for i := range t.NumField() {
 		f := t.Field(i)
 		if !f.IsExported() {
 			continue
 		}
 		if f.Type == reflect.TypeFor[Extra]() {
-			extra = i
+			out.extra = i
 			continue
 		}
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		fields = append(fields, fieldInfo{name, i, options == "omitempty"})
+		out.list = append(out.list, fieldInfo{name, i, options == "omitempty"})
 	}
-	return fields, extra
+	return out
 }
 
 // into decodes v into dst, which is settable.

@@ -241,8 +241,30 @@ func (v *value) appendJSON(b []byte) []byte {
 	}
 }
 
-// appendString writes a JSON string without HTML escapes: scripts stay readable.
+// appendString writes a JSON string without HTML escapes: scripts stay readable. Most need encoding/json's encoder, with
+// its buffer, for nothing: their characters are of ASCII, and of those that JSON escapes they have the usual four.
 func appendString(b []byte, s string) []byte {
+	start := len(b)
+	b = append(b, '"')
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c == '\n':
+			b = append(b, '\\', 'n')
+		case c == '\t':
+			b = append(b, '\\', 't')
+		case c < ' ' || c >= utf8.RuneSelf:
+			return appendAnyString(b[:start], s)
+		default:
+			b = append(b, c)
+		}
+	}
+	return append(b, '"')
+}
+
+// appendAnyString is appendString for every string.
+func appendAnyString(b []byte, s string) []byte {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
