@@ -26,6 +26,8 @@ func jobWayTrials() map[string]func(*trial) error {
 		"a job that its syncer has claimed ends when it is cancelled":                   (*trial).cancelClaimed,
 		"a job that its syncer has claimed waits while its cluster is paused":           (*trial).pauseClaimed,
 		"a job that its syncer has claimed goes on without its member":                  (*trial).removeClaimed,
+		"a job that its syncer has claimed goes back when its service stays wedged":     (*trial).wedgeClaimed,
+		"a job that is assigned as its service wedges goes back":                        (*trial).wedgeUnclaimed,
 		"a job that cannot reach its OSCAR ends when it is cancelled":                   (*trial).cancelUnsent,
 		"a job that cannot reach its OSCAR waits while its cluster is paused":           (*trial).pauseUnsent,
 		"a job that cannot reach its OSCAR ends with its service":                       (*trial).deleteUnsent,
@@ -145,6 +147,35 @@ func (t *trial) removeClaimed() error {
 	err = errors.Join(err, removed, t.withdrawn(id, record.JobServiceGone))
 	back()
 	return errors.Join(err, t.runs(id))
+}
+
+// wedgeUnclaimed has the service wedge before the syncer is told of the job.
+func (t *trial) wedgeUnclaimed() error {
+	return t.wedgedOnTheWay(3*seenLate, func(string) error { return nil })
+}
+
+// wedgeClaimed has it wedge before the syncer is told that its claim was taken.
+func (t *trial) wedgeClaimed() error {
+	return t.wedgedOnTheWay(2*seenLate, func(id string) error { return t.whenTold(id, record.JobClaimed) })
+}
+
+// wedgedOnTheWay submits a job so long after a change to a service that OSCAR has lost its way to: until the control
+// planes see that the service is wedged they assign the job.
+func (t *trial) wedgedOnTheWay(after time.Duration, assigned func(id string) error) error {
+	err := t.create(trialLate, nil)
+	back := t.only()
+	slow := t.slowEtcd()
+	slowPlanes := t.player.net.AddRule(world.HostEtcd, "control-plane-*", wire.Rule{Delay: seenLate})
+	t.sim.HalfCreate(t.name)
+	err = errors.Join(err, t.change("second"))
+	<-time.After(after)
+	id, sent := t.send("the event of " + t.name)
+	err = errors.Join(err, sent, assigned(id), t.reported(record.PhaseWedged))
+	slowPlanes()
+	slow()
+	err = errors.Join(err, t.withdrawn(id, record.JobWithdrawn), t.started(0), t.sim.PutPodTemplate(t.name), t.runs(id))
+	back()
+	return err
 }
 
 // setCluster sets the state of the trial's cluster.
