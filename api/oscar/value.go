@@ -241,8 +241,8 @@ func (v *value) appendJSON(b []byte) []byte {
 	}
 }
 
-// appendString writes a JSON string without HTML escapes: scripts stay readable. Most need encoding/json's encoder, with
-// its buffer, for nothing: their characters are of ASCII, and of those that JSON escapes they have the usual four.
+// appendString writes a JSON string without HTML escapes: scripts stay readable. It writes ASCII text with the four usual
+// escapes itself, since an encoder and its buffer for each string were most of what encoding a service cost.
 func appendString(b []byte, s string) []byte {
 	start := len(b)
 	b = append(b, '"')
@@ -263,7 +263,7 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// appendAnyString is appendString for every string.
+// appendAnyString is appendString for any text, by encoding/json.
 func appendAnyString(b []byte, s string) []byte {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
