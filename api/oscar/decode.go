@@ -36,7 +36,7 @@ type structFields struct {
 // knownFields are the structFields of each type that was asked for.
 var knownFields sync.Map //nolint:gochecknoglobals // what types say does not change
 
-// fieldsOf lists the JSON fields of a struct, which the caller does not change, and the index of its Extra or -1.
+// fieldsOf gives the structFields of a type. The caller does not change the list.
 func fieldsOf(t reflect.Type) (fields []fieldInfo, extra int) {
 	known, ok := knownFields.Load(t)
 	if !ok {

@@ -151,7 +151,13 @@ func (t *trial) removeClaimed() error {
 
 // wedgeUnclaimed has the service wedge before the syncer is told of the job.
 func (t *trial) wedgeUnclaimed() error {
-	return t.wedgedOnTheWay(3*seenLate, func(string) error { return nil })
+	return t.wedgedOnTheWay(3*seenLate, func(id string) error {
+		err := t.reported(record.PhaseWedged)
+		if told := t.told(id); told != "" {
+			err = errors.Join(err, fmt.Errorf("the job is reported as %q before its service is wedged", told))
+		}
+		return err
+	})
 }
 
 // wedgeClaimed has it wedge before the syncer is told that its claim was taken.
