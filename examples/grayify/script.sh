@@ -4,8 +4,12 @@
 # script leaves in TMP_OUTPUT_DIR to the service's output after it.
 set -eu
 
-: "${INPUT_FILE_PATH:?the job brought no file; start it by an upload to the input bucket}"
 : "${TMP_OUTPUT_DIR:?this script runs under the supervisor of OSCAR}"
+
+# The supervisor succeeds whatever the script's status is. Ended by the script, it fails, and the job with it.
+trap '[ $? -eq 0 ] || kill "$PPID"' EXIT
+
+: "${INPUT_FILE_PATH:?the job brought no file; start it by an upload to the input bucket}"
 
 name=$(basename "$INPUT_FILE_PATH")
 output="$TMP_OUTPUT_DIR/$name"

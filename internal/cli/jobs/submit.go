@@ -3,6 +3,7 @@ package jobs
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"os"
@@ -24,6 +25,7 @@ type jobSubmitCmd struct {
 	File    string
 	Cluster string
 	Key     string
+	Base64  bool
 	Wait    bool
 	Timeout time.Duration
 }
@@ -36,6 +38,7 @@ func Submit(a *command.App) *cobra.Command {
 		Short: "Hand an event over to a service",
 		Long:  "Hand an event over to a service: a job, on the cluster that the federation's policy picks.",
 		Example: "  oscarfed job submit grayify -f event.json\n" +
+			"  oscarfed job submit grayify -f photo.jpg --base64\n" +
 			"  echo '{\"photo\":\"1.jpg\"}' | oscarfed job submit grayify -f - --wait",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.Service = args[0]
@@ -46,6 +49,7 @@ func Submit(a *command.App) *cobra.Command {
 	f.File(&c.File, "File with the event; - for standard input. Without it the event is empty.")
 	f.ClusterOf(&c.Cluster)
 	f.Text(&c.Key, "idempotency-key", "", "", "KEY", "Sent again with the same key it is the same job, for 24 hours.")
+	f.BoolVarP(&c.Base64, "base64", "", false, "Send the content as base64, which OSCAR's supervisor decodes: for all that is not JSON.")
 	f.BoolVarP(&c.Wait, "wait", "", false, "Wait until the job has ended. Ends with 0 when it succeeded, 1 when it ended otherwise.")
 	f.TimeoutOrNone(&c.Timeout, 0, "With --wait: how long; 0 is as long as it takes. The job goes on afterwards.")
 	return cmd
@@ -55,7 +59,7 @@ func (c *jobSubmitCmd) Run(ctx context.Context, a *command.App) error {
 	if c.Timeout > 0 && !c.Wait {
 		return exit.Usagef("--timeout goes with --wait")
 	}
-	event, err := readEvent(a, c.File)
+	event, err := c.event(a)
 	if err != nil {
 		return err
 	}
@@ -84,8 +88,17 @@ type submitted struct {
 	Location string `json:"location"`
 }
 
-// readEvent reads an event from a file, or from standard input.
-func readEvent(a *command.App, path string) ([]byte, error) {
+// event is what is sent.
+func (c *jobSubmitCmd) event(a *command.App) ([]byte, error) {
+	if !c.Base64 {
+		return readEvent(a, c.File, oscar.MaxEventBytes)
+	}
+	content, err := readEvent(a, c.File, base64.StdEncoding.DecodedLen(oscar.MaxEventBytes))
+	return base64.StdEncoding.AppendEncode(nil, content), err
+}
+
+// readEvent reads an event of at most so many bytes from a file, or from standard input.
+func readEvent(a *command.App, path string, most int) ([]byte, error) {
 	in := a.Stdin
 	switch path {
 	case "":
@@ -99,12 +112,12 @@ func readEvent(a *command.App, path string) ([]byte, error) {
 		defer f.Close() //nolint:errcheck // it was read
 		in = f
 	}
-	event, err := io.ReadAll(io.LimitReader(in, oscar.MaxEventBytes+1))
+	event, err := io.ReadAll(io.LimitReader(in, int64(most)+1))
 	if err != nil {
 		return nil, fmt.Errorf("read the event: %w", err)
 	}
-	if len(event) > oscar.MaxEventBytes {
-		return nil, exit.Errorf(exit.Invalid, "%s is larger than %d bytes: put the data into a bucket, and into the event where it is", path, oscar.MaxEventBytes)
+	if len(event) > most {
+		return nil, exit.Errorf(exit.Invalid, "%s is larger than %d bytes: put the data into a bucket, and into the event where it is", path, most)
 	}
 	return event, nil
 }
