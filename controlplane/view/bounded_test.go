@@ -37,6 +37,44 @@ func TestTextsOfSyncersAreBounded(t *testing.T) {
 	}
 }
 
+// A cluster that filled its 256 MiB with lists of empty objects took five gigabytes of each control plane.
+func TestAReportTakesLittleMoreMemoryThanItHasBytes(t *testing.T) {
+	t.Parallel()
+	const head = `{"v":1,"phase":"deleted","uid":"u","observed_generation":1,"desired_revision":1`
+	read := func(raw string) *record.Observed {
+		v := newView()
+		v.news = newChanges()
+		key := record.ObservedServiceKey("c", "s")
+		v.apply(key, store.KV{Key: key, Value: []byte(raw), ModRevision: 7}, true)
+		o := v.Observed("c", "s").Rec
+		if said := len(v.news.Corrupt) > 0; said != (o == nil) {
+			t.Errorf("%.150s: that it cannot be read is said: %v", raw, said)
+		}
+		return o
+	}
+	list := func(field, entry string, n int) string {
+		return head + `,"` + field + `":[` + strings.Repeat(entry+",", n-1) + entry + `]}`
+	}
+	for _, raw := range []string{
+		list("bucket_fates", `{}`, 150_000), list("bucket_fates", `{}`, 1000), list("buckets", `""`, 1000), list("bucket_fates", `null`, 100_000),
+		list("buckets_made", `"`+strings.Repeat("\xff", 1000)+`"`, 500), list("buckets_made", `"`+strings.Repeat("\u2028", 1000)+`"`, 170),
+	} {
+		if o := read(raw); o != nil {
+			t.Errorf("%.150s is kept, with %d, %d, %d and %d entries", raw, len(o.BucketsMade), len(o.Buckets), len(o.BucketFates), len(o.SilentInputs))
+		}
+	}
+	if o := read(list("bucket_fates", `{"bucket":"abc","fate":"kept"}`, 15_000)); o == nil || len(o.BucketFates) != maxReportList {
+		t.Error("of far too many buckets not the first ones are kept")
+	}
+	long := strings.Repeat("b", 63)
+	if o := read(list("bucket_fates", `{"bucket":"`+long+`","fate":"kept","objects":123456}`, 2200)); o == nil || len(o.BucketFates) != 2200 {
+		t.Error("what a syncer reports is not kept")
+	}
+	if o := read(list("buckets_made", `"abc"`, 2200)); o == nil || len(o.BucketsMade) != 2200 {
+		t.Error("short names of buckets are not kept")
+	}
+}
+
 func BenchmarkBoundSentences(b *testing.B) {
 	long := strings.Repeat("x", MaxReportMessage)
 	members := make([]record.Member, 50)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -19,6 +20,14 @@ const (
 	// maxReportText every other text: identifiers, fingerprints, URLs.
 	MaxReportWord = 64
 	maxReportText = 4 << 10
+	// maxReportList is how many entries of a list are kept: all buckets of a service are far fewer.
+	maxReportList = 2 * oscar.MaxPrivateBuckets
+	// listsPerByte is how many bytes the lists of a report may take in memory for each byte of it. Ours take less than
+	// three. Lists of empty objects would take twenty and more, and all that a cluster may write would fill the memory.
+	listsPerByte = 4
+	// longerAtMost is how many times longer a report can be when it is written again: a byte that is no text takes three
+	// then, and a field that was left out is there.
+	longerAtMost = 8
 )
 
 // maxReports bounds what syncers write, by the kind of its record, in bytes. Each is far
@@ -43,8 +52,8 @@ var sentences = map[string]bool{"Message": true, "Why": true, "Unrevoked": true,
 // envelopes are the fields of reports that only the size of the whole record bounds.
 var envelopes = map[string]bool{"Access": true} //nolint:gochecknoglobals // a constant
 
-// withinBounds bounds every text of a report, so that what is copied into other records
-// fits there. raw is how many bytes the record has.
+// withinBounds bounds every text and list of a report, so that what is copied into other records
+// fits there, and that it takes little memory. raw is how many bytes the record has.
 func withinBounds(report any, raw int) error {
 	v := reflect.ValueOf(report).Elem()
 	most, ok := maxReports[v.Type()]
@@ -54,10 +63,25 @@ func withinBounds(report any, raw int) error {
 	case raw > most:
 		return fmt.Errorf("it has %d bytes, and a syncer writes %d at most", raw, most)
 	}
-	return boundTexts("", v)
+	lists := 0
+	if err := boundTexts("", v, &lists); err != nil {
+		return err
+	}
+	if lists > listsPerByte*raw {
+		return fmt.Errorf("it has %d bytes, and its lists take %d in memory", raw, lists)
+	}
+	if raw <= most/longerAtMost {
+		return nil
+	}
+	again, err := record.Encode(report)
+	if err == nil && len(again) > most {
+		err = fmt.Errorf("it has %d bytes when it is written again, and a syncer writes %d at most", len(again), most)
+	}
+	return err
 }
 
-func boundTexts(name string, v reflect.Value) error {
+// boundTexts adds to lists what the lists take in memory.
+func boundTexts(name string, v reflect.Value, lists *int) error {
 	switch v.Kind() {
 	case reflect.String:
 		if sentences[name] {
@@ -76,13 +100,14 @@ func boundTexts(name string, v reflect.Value) error {
 		}
 	case reflect.Pointer:
 		if !v.IsNil() {
-			return boundTexts(name, v.Elem())
+			return boundTexts(name, v.Elem(), lists)
 		}
 	case reflect.Slice:
 		// Users of its OSCAR may have chosen this text: the rest of the report stays valid.
+		*lists += v.Len() * int(v.Type().Elem().Size())
 		kept := v.Slice(0, 0)
 		for i := range v.Len() {
-			if boundTexts(name, v.Index(i)) == nil {
+			if kept.Len() < maxReportList && boundTexts(name, v.Index(i), lists) == nil {
 				kept = reflect.Append(kept, v.Index(i))
 			}
 		}
@@ -90,7 +115,7 @@ func boundTexts(name string, v reflect.Value) error {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if f := v.Type().Field(i); f.IsExported() && f.Type != reflect.TypeFor[record.Time]() {
-				if err := boundTexts(f.Name, v.Field(i)); err != nil {
+				if err := boundTexts(f.Name, v.Field(i), lists); err != nil {
 					return err
 				}
 			}

@@ -1,6 +1,7 @@
 package faults_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -143,6 +144,52 @@ func TestAHostileSyncer(t *testing.T) {
 		stands(w, "gamma", "256Mi")
 		mustCreate(w, "beta")
 	})
+}
+
+// A report that says little of many buckets would be many times longer in the record of the deleted replica, which then
+// passes etcd's limit: the deletion was tried for ever, also after its cluster was gone, and no other cluster was let go.
+func TestAHostileAcknowledgementHoldsUpNoDeletionForEver(t *testing.T) {
+	for name, buckets := range map[string]string{
+		"fates that say nothing": `"bucket_fates":[` + strings.Repeat("{},", 150_000) + `{}]`,
+		"names that are no text": `"buckets_made":[` + strings.Repeat(`"`+strings.Repeat("\xff", 1000)+`",`, 500) + `""]`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				const a, b = "oscar-cluster-a", "oscar-cluster-b"
+				w := newWorld(t, world.Options{})
+				mustCreate(w, "alpha")
+				w.Cluster(a).Stop()
+				session, err := w.Store.OpenSession(t.Context(), store.SessionConfig{
+					Key: record.SessionKey(a), Record: record.Session{V: record.Version, Instance: "hostile", StartedAt: record.At(time.Now())}, TTL: time.Minute,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				mustDelete(w, "alpha")
+				order := desired(w, a, "alpha0")
+				hostile{w: w, id: a}.report("alpha0", fmt.Sprintf(
+					`{"v":1,"phase":"deleted","uid":%q,"observed_generation":%d,"desired_revision":%d,"last_transition_time":"2026-11-20T13:04:05.310Z",%s}`,
+					order.UID, order.Generation, revisionOf(w, a, "alpha0"), buckets))
+				if err := session.Close(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				w.Eventually("the other clusters are let go", func() bool {
+					_, err := w.Store.Get(t.Context(), record.DesiredServiceKey(b, "alpha1"))
+					return errors.Is(err, store.ErrNotFound)
+				})
+				// As a readmission does, after which its own syncer reports anew.
+				if _, err := w.Store.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+					tx.Delete(record.ObservedServiceKey(a, "alpha0"))
+					return nil
+				}}); err != nil {
+					t.Fatal(err)
+				}
+				w.Cluster(a).Start()
+				isGone(w, "alpha")
+				mustCreate(w, "alpha")
+			})
+		})
+	}
 }
 
 // restoreRecipient makes the cluster one that can be placed on, as the hostile one
