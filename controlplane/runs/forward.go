@@ -467,7 +467,7 @@ func entriesOf[T any](caller identity.Caller, route v1.ForwardRoute, r reply) ([
 		return fail(fmt.Errorf("its OSCAR answers with status %d", answer.Status))
 	}
 	var list []T // null when there are none
-	if json.Unmarshal(answer.Body, &list) != nil {
+	if decodeAnswer(answer.Body, maxListValues, &list) != nil {
 		return fail(errors.New("its answer is not what OSCAR v4.1 sends"))
 	}
 	return list, nil

@@ -156,7 +156,7 @@ func (c *Controller) jobPage(ctx context.Context, t target, page string) (out me
 	case len(data) == 0: // OSCAR's word for a service that is not there any more
 		return out, nil
 	}
-	if err := json.Unmarshal(data, &out); err != nil || len(out.NextPage) > maxMemberPage {
+	if err := decodeAnswer(data, maxJobValues, &out); err != nil || len(out.NextPage) > maxMemberPage {
 		return memberPage{}, errors.New("the answer is not what OSCAR v4.1 sends")
 	}
 	out.Remaining = max(0, out.Remaining)
