@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"math"
 	"net/http"
 
 	"github.com/oscarfed/oscarfed/api/server/respond"
@@ -40,12 +41,12 @@ func systemStatusOf(room clusters.Capacities) v1.SystemStatus {
 	for i := range room.Clusters {
 		c := clusterStatus(&room.Clusters[i])
 		out.Clusters = append(out.Clusters, c)
-		out.Cluster.Nodes += c.Nodes
-		all.CPU.Free += c.CPU.Free
+		add(&out.Cluster.Nodes, c.Nodes)
+		add(&all.CPU.Free, c.CPU.Free)
 		all.CPU.MaxFree = max(all.CPU.MaxFree, c.CPU.MaxFree)
-		all.Memory.Free += c.Memory.Free
+		add(&all.Memory.Free, c.Memory.Free)
 		all.Memory.MaxFree = max(all.Memory.MaxFree, c.Memory.MaxFree)
-		all.GPU.Total += c.GPU.Allocatable
+		add(&all.GPU.Total, c.GPU.Allocatable)
 		if room.Clusters[i].Capacity == nil {
 			continue
 		}
@@ -54,9 +55,9 @@ func systemStatusOf(room clusters.Capacities) v1.SystemStatus {
 				break
 			}
 			out.Cluster.List = append(out.Cluster.List, v1.StatusNode{
-				Name: c.ClusterID + "/" + n.Name, GPU: n.GPU.Allocatable, Status: string(n.Status),
-				CPU:        v1.StatusNodeCPU{Capacity: n.CPU.Allocatable, Request: n.CPU.Allocatable - n.CPU.Free},
-				Memory:     v1.StatusNodeMemory{Capacity: n.Memory.Allocatable, Request: n.Memory.Allocatable - n.Memory.Free},
+				Name: c.ClusterID + "/" + n.Name, GPU: max(n.GPU.Allocatable, 0), Status: string(n.Status),
+				CPU:        v1.StatusNodeCPU{Capacity: max(n.CPU.Allocatable, 0), Request: used(n.CPU.Allocatable, n.CPU.Free)},
+				Memory:     v1.StatusNodeMemory{Capacity: max(n.Memory.Allocatable, 0), Request: used(n.Memory.Allocatable, n.Memory.Free)},
 				Conditions: []v1.StatusCondition{{Type: "Ready", Status: true}},
 			})
 		}
@@ -64,6 +65,21 @@ func systemStatusOf(room clusters.Capacities) v1.SystemStatus {
 	all.CPU.Schedulable, all.CPU.SchedulableOnNode = all.CPU.Free, all.CPU.MaxFree
 	all.Memory.Schedulable, all.Memory.SchedulableOnNode = all.Memory.Free, all.Memory.MaxFree
 	return out
+}
+
+// add adds an amount that a syncer has reported. It may be anything: one that is negative is none, and a sum that is too
+// large to count stays the largest number.
+func add(sum *int64, n int64) {
+	if n = max(n, 0); *sum > math.MaxInt64-n {
+		n = math.MaxInt64 - *sum
+	}
+	*sum += n
+}
+
+// used is what is not free of an amount, at most all of it.
+func used(of, free int64) int64 {
+	of = max(of, 0)
+	return of - min(max(free, 0), of)
 }
 
 func clusterStatus(c *clusters.Capacity) v1.ClusterStatus {
@@ -77,20 +93,20 @@ func clusterStatus(c *clusters.Capacity) v1.ClusterStatus {
 	out.Source, out.ChangedAt = string(free.Source), new(v1.Time{Time: free.ChangedAt.Time})
 	out.LookEvery = free.LookEvery
 	out.Nodes = int64(len(free.Nodes))
-	out.CPU.Free, out.CPU.MaxFree = free.CPU.TotalFree, free.CPU.MaxFreeOnNode
-	out.Memory.Free, out.Memory.MaxFree = free.Memory.TotalFree, free.Memory.MaxFreeOnNode
+	out.CPU.Free, out.CPU.MaxFree = max(free.CPU.TotalFree, 0), max(free.CPU.MaxFreeOnNode, 0)
+	out.Memory.Free, out.Memory.MaxFree = max(free.Memory.TotalFree, 0), max(free.Memory.MaxFreeOnNode, 0)
 	for _, n := range free.Nodes {
-		out.CPU.Allocatable += n.CPU.Allocatable
-		out.Memory.Allocatable += n.Memory.Allocatable
-		out.GPU.Allocatable += n.GPU.Allocatable
-		out.GPU.Free += n.GPU.Free
+		add(&out.CPU.Allocatable, n.CPU.Allocatable)
+		add(&out.Memory.Allocatable, n.Memory.Allocatable)
+		add(&out.GPU.Allocatable, n.GPU.Allocatable)
+		add(&out.GPU.Free, n.GPU.Free)
 	}
 	if rest := free.Unlisted; rest != nil {
-		out.Nodes += rest.Nodes
-		out.CPU.Allocatable += rest.CPU.Allocatable
-		out.Memory.Allocatable += rest.Memory.Allocatable
-		out.GPU.Allocatable += rest.GPU.Allocatable
-		out.GPU.Free += rest.GPU.Free
+		add(&out.Nodes, rest.Nodes)
+		add(&out.CPU.Allocatable, rest.CPU.Allocatable)
+		add(&out.Memory.Allocatable, rest.Memory.Allocatable)
+		add(&out.GPU.Allocatable, rest.GPU.Allocatable)
+		add(&out.GPU.Free, rest.GPU.Free)
 	}
 	return out
 }

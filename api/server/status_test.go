@@ -2,6 +2,8 @@ package server_test
 
 import (
 	"fmt"
+	"io"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +48,40 @@ func TestStatusIsTheSumInOscarsForm(t *testing.T) {
 				`"cpu":{"allocatable":7000,"free":6000,"max_free_on_node":2000,"promised":0},"memory":{"allocatable_bytes":21474836480,"free_bytes":21474836480,"max_free_on_node_bytes":8589934592,"promised_bytes":0},"gpu":{"allocatable":2,"free":1}},`+
 				`{"cluster_id":"c","state":"active","alive":true,"fresh":false,"nodes_count":0,`+
 				`"cpu":{"allocatable":0,"free":0,"max_free_on_node":0,"promised":0},"memory":{"allocatable_bytes":0,"free_bytes":0,"max_free_on_node_bytes":0,"promised_bytes":0},"gpu":{"allocatable":0,"free":0}}]}`)
+	}
+}
+
+// What one cluster says that it has made the sum over all clusters negative.
+func TestStatusOfAHostileClusterIsASumAllTheSame(t *testing.T) {
+	most, least := int64(math.MaxInt64), int64(math.MinInt64)
+	honest := &record.Capacity{
+		Source: record.CapacityFromOscar, CPU: record.CapacityCPU{TotalFree: 3500, MaxFreeOnNode: 3500}, Memory: record.CapacityMemory{TotalFree: 8 << 30, MaxFreeOnNode: 8 << 30},
+		Nodes: []record.CapacityNode{roomNode("n1", 4000, 3500, 1, 1)},
+	}
+	for _, n := range []int64{most, least, -1} {
+		node := record.CapacityNode{
+			Name: "n", CPU: record.NodeAmount{Allocatable: n, Free: -n}, Memory: record.NodeMemory{Allocatable: n, Free: -n}, GPU: record.NodeAmount{Allocatable: n, Free: n}, Status: record.NodeReady,
+		}
+		hostile := &record.Capacity{
+			Source: record.CapacityFromOscar, CPU: record.CapacityCPU{TotalFree: n, MaxFreeOnNode: n}, Memory: record.CapacityMemory{TotalFree: n, MaxFreeOnNode: n},
+			Nodes: []record.CapacityNode{node, node}, Unlisted: &record.CapacityRest{Nodes: n, CPU: node.CPU, Memory: node.Memory, GPU: node.GPU},
+		}
+		f := &fake{room: clusters.Capacities{Clusters: []clusters.Capacity{
+			{ClusterID: "a", State: record.ClusterActive, Alive: true, Fresh: true, Capacity: honest},
+			{ClusterID: "h", State: record.ClusterActive, Alive: true, Fresh: true, Capacity: hostile},
+		}}}
+		answer := newClient(t, f).do("GET", "/system/status", "")
+		body, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := int64(3500)
+		if n > 0 {
+			sum = most
+		}
+		if strings.Contains(string(body), ":-") || !strings.Contains(string(body), fmt.Sprintf(`"total_free_cores":%d,`, sum)) {
+			t.Errorf("a cluster that has %d of everything: %s", n, body)
+		}
 	}
 }
 
