@@ -42,11 +42,13 @@ func newMetrics(reg prometheus.Registerer, s *view.State) (*metrics, error) {
 		reg.Register(&stateGauge{s, prometheus.NewDesc(gauge.Name, gauge.Help, []string{"state"}, nil)}))
 }
 
-// noted counts a step that was taken.
-func (m *metrics) noted(p *step) {
+// noted counts a step that was taken now. When OSCAR was asked, its cluster says: that was not before the job was
+// accepted, and not later than now.
+func (m *metrics) noted(p *step, now time.Time) {
 	m.steps.WithLabelValues(p.name).Inc()
 	if p.posted != nil {
-		m.submitted.Observe(max(p.posted.Sub(p.was.AcceptedAt.Time), 0).Seconds())
+		took, most := p.posted.Sub(p.was.AcceptedAt.Time), now.Sub(p.was.AcceptedAt.Time)
+		m.submitted.Observe(max(min(took, most), 0).Seconds())
 	}
 }
 

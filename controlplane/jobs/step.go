@@ -133,7 +133,7 @@ func (c *Controller) commitTogether(ctx context.Context, steps []*step) ([]*step
 		c.gate.Fail("after_" + p)
 	}
 	for _, p := range done {
-		c.metrics.noted(p)
+		c.metrics.noted(p, c.cfg.Now())
 		c.cfg.Tracer.Past(p.next.RequestID, "job "+p.name, began, attribute.String("job", p.id()), attribute.Int64("etcd.revision", res.Revision))
 		c.cfg.Logger.Debug("job step", "job", p.id(), "step", p.name, "state", p.next.State, "attempt", p.next.Attempt,
 			"revision", res.Revision, "request_id", p.next.RequestID)
