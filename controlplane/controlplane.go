@@ -124,10 +124,15 @@ func (c *ControlPlane) Ready() <-chan struct{} { return c.ready }
 
 // stateChanged tells what is wrong with the store.
 func (c *ControlPlane) stateChanged(news *view.Changes) {
+	// With the cluster that has the record: what a hostile one writes hides no line about another's, or about ours.
 	for _, err := range news.Corrupt {
-		c.cfg.Logger.Error("a record cannot be read and is taken as absent", "error", err)
+		cluster := ""
+		if corrupt, ok := errors.AsType[*store.CorruptError](err); ok {
+			cluster = record.ParseKey(corrupt.Key).Cluster
+		}
+		c.cfg.Logger.Error("a record cannot be read and is taken as absent", "cluster", cluster, "error", err)
 	}
 	for key, word := range news.Strange {
-		c.cfg.Logger.Error("a newer version has written a record, which is left as it is", "key", key, "word", word)
+		c.cfg.Logger.Error("a newer version has written a record, which is left as it is", "cluster", record.ParseKey(key).Cluster, "key", key, "word", word)
 	}
 }
