@@ -2,6 +2,7 @@ package boot
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -117,6 +118,21 @@ func TestABackupReplacesRegularFilesAlone(t *testing.T) {
 	}
 	if err := RunRestore(t.Context(), Restore{File: copied, DataDir: t.TempDir()}, storetest.Logger(t), io.Discard); !errors.Is(err, gate.ErrNoStore) {
 		t.Error(err)
+	}
+}
+
+// Its Job had succeeded, and the control plane was started on what was there before.
+func TestAnInterruptedRestoreHasFailed(t *testing.T) {
+	_, file := backedUp(t)
+	dir := t.TempDir()
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	var out, errs bytes.Buffer
+	if status := RestoreMain(ctx, []string{file, "--data-dir", dir}, nil, &out, &errs); status != exitFailed || !strings.Contains(errs.String(), "interrupted") {
+		t.Errorf("status %d: %s", status, errs.String())
+	}
+	if _, err := os.Stat(filepath.Join(dir, "etcd", "member")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("there is a database: %v", err)
 	}
 }
 

@@ -45,17 +45,36 @@ func SyncerMain(ctx context.Context, args []string, stdout, stderr io.Writer) in
 	})
 }
 
-// daemon runs a program that writes a log: why it ends is the last line of that.
+// daemon runs a program that writes a log: why it ends is the last line of that. One that was told to end has done its
+// work.
 func daemon(ctx context.Context, name string, cfg Log, loaded error, stderr io.Writer, run func(context.Context, *slog.Logger) error) int {
-	return program(ctx, name, cfg, loaded, stderr, run, func(log *slog.Logger, err error) { log.Error("stopped", "error", err) })
+	return program(ctx, name, cfg, loaded, stderr, func(ctx context.Context, log *slog.Logger) error {
+		err := run(ctx, log)
+		if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			return nil
+		}
+		log.Error("stopped", "error", err)
+		return err
+	})
 }
 
-// command runs a program that a person waits for: why it fails is said in words.
+// command runs a program that a person or a Job waits for: why it fails is said in words. One that was interrupted has
+// failed.
 func command(ctx context.Context, name string, cfg Log, loaded error, stderr io.Writer, run func(context.Context, *slog.Logger) error) int {
-	return program(ctx, name, cfg, loaded, stderr, run, func(_ *slog.Logger, err error) { fmt.Fprintf(stderr, "%s: %v\n", name, err) })
+	return program(ctx, name, cfg, loaded, stderr, func(ctx context.Context, log *slog.Logger) error {
+		err := run(ctx, log)
+		if err != nil && ctx.Err() != nil {
+			err = fmt.Errorf("interrupted (%w): %w", context.Cause(ctx), err)
+		}
+		if err != nil {
+			fmt.Fprintf(stderr, "%s: %v\n", name, err)
+		}
+		return err
+	})
 }
 
-func program(ctx context.Context, name string, cfg Log, loaded error, stderr io.Writer, run func(context.Context, *slog.Logger) error, failed func(*slog.Logger, error)) int {
+// program runs with a configuration that was loaded, until a signal ends ctx. run says why it fails.
+func program(ctx context.Context, name string, cfg Log, loaded error, stderr io.Writer, run func(context.Context, *slog.Logger) error) int {
 	switch {
 	case errors.Is(loaded, io.EOF):
 		return exitDone
@@ -67,8 +86,7 @@ func program(ctx context.Context, name string, cfg Log, loaded error, stderr io.
 	defer stop()
 	log := newLogger(cfg, stderr)
 	limitMemory(log)
-	if err := run(ctx, log); err != nil && !errors.Is(err, context.Canceled) {
-		failed(log, err)
+	if run(ctx, log) != nil {
 		return exitFailed
 	}
 	return exitDone

@@ -32,6 +32,46 @@ func TestAFatalErrorIsSaidOnce(t *testing.T) {
 	}
 }
 
+// A backup or a restore that was ended by a signal had status 0: the Job of the chart had succeeded, and what followed
+// went on without it.
+func TestAnInterruptedCommandHasFailed(t *testing.T) {
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	interrupt(errors.New("terminated signal received"))
+	for name, run := range map[string]func(context.Context, *slog.Logger) error{
+		"as it says itself": func(ctx context.Context, _ *slog.Logger) error { return fmt.Errorf("etcd: %w", ctx.Err()) },
+		"by another error":  func(context.Context, *slog.Logger) error { return errors.New("etcd: nobody answers") },
+	} {
+		var stderr strings.Builder
+		status := command(ctx, "oscarfed backup", Log{Level: "error"}, nil, &stderr, run)
+		if said := stderr.String(); status != exitFailed || !strings.HasPrefix(said, "oscarfed backup: interrupted (terminated signal received): etcd: ") {
+			t.Errorf("%s: status %d, said %q", name, status, said)
+		}
+	}
+	var stderr strings.Builder
+	done := func(context.Context, *slog.Logger) error { return nil }
+	stopped := func(ctx context.Context, _ *slog.Logger) error { return ctx.Err() }
+	if status := command(ctx, "oscarfed backup", Log{Level: "error"}, nil, &stderr, done); status != exitDone {
+		t.Errorf("one that was done before has status %d", status)
+	}
+	if status := daemon(ctx, "oscar-syncer", Log{Level: "error"}, nil, &stderr, stopped); status != exitDone {
+		t.Errorf("a daemon that was stopped has status %d", status)
+	}
+	if stderr.Len() > 0 {
+		t.Errorf("said %q", stderr.String())
+	}
+}
+
+// A daemon that ended by itself, because something in it was cancelled, ended in silence and with status 0.
+func TestADaemonThatNobodyStoppedHasFailed(t *testing.T) {
+	var stderr strings.Builder
+	status := daemon(t.Context(), "oscar-syncer", Log{Level: "error"}, nil, &stderr, func(context.Context, *slog.Logger) error {
+		return fmt.Errorf("watch: %w", context.Canceled)
+	})
+	if said := stderr.String(); status != exitFailed || !strings.Contains(said, "watch: context canceled") {
+		t.Errorf("status %d, said %q", status, said)
+	}
+}
+
 // "pause":1417862377 was a second and a half.
 func TestDurationsInLogsAreText(t *testing.T) {
 	var lines strings.Builder
