@@ -63,10 +63,8 @@ const (
 type member struct {
 	memberFile
 
-	cfg  EtcdPrepareMember
-	tls  *tls.Config
-	http *http.Client
-	log  *slog.Logger
+	cfg EtcdPrepareMember
+	log *slog.Logger
 }
 
 // start is with what a member starts.
@@ -139,8 +137,10 @@ func (m *member) serve(ctx context.Context) (end func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.tls != nil {
-		listener = tls.NewListener(listener, m.tls)
+	if _, ok := m.peerSecurity(); ok {
+		listener = tls.NewListener(listener, &tls.Config{
+			MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return m.peerTLS() },
+		})
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+noDataPath, func(w http.ResponseWriter, _ *http.Request) {
@@ -166,16 +166,20 @@ func newMember(cfg EtcdPrepareMember, log *slog.Logger) (*member, error) {
 		return nil, err
 	}
 	m := &member{memberFile: file, cfg: cfg, log: log}
-	if m.tls, err = m.peerTLS(); err != nil {
-		return nil, err
-	}
-	m.http = &http.Client{Transport: &http.Transport{TLSClientConfig: m.tls.Clone(), DisableKeepAlives: true}, Timeout: memberLook}
-	return m, nil
+	_, err = m.peerTLS()
+	return m, err
 }
 
-// peerTLS is what members prove themselves to each other with; nil without TLS.
-func (m *member) peerTLS() (*tls.Config, error) {
+// peerSecurity are the settings of certificates for peers; false without TLS.
+func (m *member) peerSecurity() (map[string]any, bool) {
 	security, ok := m.settings[peerSecurityKey].(map[string]any)
+	return security, ok
+}
+
+// peerTLS is what members prove themselves to each other with; nil without TLS. The files are read each time: they may be
+// wrong, or end, and are replaced while the member waits.
+func (m *member) peerTLS() (*tls.Config, error) {
+	security, ok := m.peerSecurity()
 	if !ok {
 		return nil, nil //nolint:nilnil // there is none
 	}
@@ -198,8 +202,10 @@ func (m *member) decide(ctx context.Context) (how *start, reason string) {
 	if err != nil {
 		return nil, err.Error()
 	}
-	views, others, silent := m.ask(ctx)
+	views, others, silent, err := m.ask(ctx)
 	switch {
+	case err != nil:
+		return nil, err.Error()
 	case data == ownData:
 		return &start{stateExisting, m.peers}, ""
 	case data == restoredData && len(views) > 0:
@@ -247,16 +253,21 @@ func (m *member) self(all []members.Member) members.Member {
 
 // ask gives what each other member that runs says of all members, the client URLs of the others, and the
 // names of those that neither run nor say that they have no data.
-func (m *member) ask(ctx context.Context) (views [][]members.Member, others, silent []string) {
+func (m *member) ask(ctx context.Context) (views [][]members.Member, others, silent []string, err error) {
+	conf, err := m.peerTLS()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: conf, DisableKeepAlives: true}, Timeout: memberLook}
 	for _, name := range slices.Sorted(maps.Keys(m.peers)) {
 		if name == m.cfg.Name {
 			continue
 		}
-		all, err := m.membersAt(ctx, m.peers[name])
+		all, err := membersAt(ctx, client, m.peers[name])
 		if err != nil {
-			if err = m.get(ctx, m.peers[name]+noDataPath, nil); err != nil {
+			if err = getJSON(ctx, client, m.peers[name]+noDataPath, nil); err != nil {
 				m.log.Debug("etcd member does not answer", "member", name, "error", err)
-				silent = append(silent, name)
+				silent = append(silent, name+distrust(err))
 			}
 			continue
 		}
@@ -267,18 +278,30 @@ func (m *member) ask(ctx context.Context) (views [][]members.Member, others, sil
 			}
 		}
 	}
-	return views, others, silent
+	return views, others, silent, nil
+}
+
+// distrust says, after the name of a member, that this one and it do not trust each other's certificates; empty for
+// another error.
+func distrust(err error) string {
+	if wrong, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return " (its certificate is not trusted here: " + wrong.Error() + ")"
+	}
+	if no, ok := errors.AsType[*net.OpError](err); ok && no.Op == "remote error" {
+		return " (it does not trust the certificate of this member: " + no.Err.Error() + ")"
+	}
+	return ""
 }
 
 // membersAt asks one member for all, at the address where etcd itself asks.
-func (m *member) membersAt(ctx context.Context, peer string) (all []members.Member, err error) {
+func membersAt(ctx context.Context, client *http.Client, peer string) (all []members.Member, err error) {
 	var said []struct {
 		ID         uint64   `json:"id"`
 		Name       string   `json:"name"`
 		PeerURLs   []string `json:"peerURLs"`   //nolint:tagliatelle // etcd's name
 		ClientURLs []string `json:"clientURLs"` //nolint:tagliatelle // as above
 	}
-	if err := m.get(ctx, peer+"/members", &said); err != nil {
+	if err := getJSON(ctx, client, peer+"/members", &said); err != nil {
 		return nil, err
 	}
 	for _, one := range said {
@@ -287,13 +310,13 @@ func (m *member) membersAt(ctx context.Context, peer string) (all []members.Memb
 	return all, nil
 }
 
-// get asks another member.
-func (m *member) get(ctx context.Context, at string, answer any) (err error) {
+// getJSON asks another member.
+func getJSON(ctx context.Context, client *http.Client, at string, answer any) (err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
 		return err
 	}
-	resp, err := m.http.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return err
 	}

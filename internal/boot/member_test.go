@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/oscarfed/oscarfed/internal/atomicfile"
 	"github.com/oscarfed/oscarfed/internal/pki"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/storetest"
@@ -175,6 +176,12 @@ func (e *etcdMembers) starts(more []string, which ...int) {
 	if err := group.Wait(); err != nil {
 		e.t.Fatal(err)
 	}
+	e.ready(which...)
+}
+
+// ready waits until members are ready.
+func (e *etcdMembers) ready(which ...int) {
+	e.t.Helper()
 	for _, i := range which {
 		await.Until(e.t, member3(i)+" is ready", func() bool {
 			select {
@@ -260,6 +267,47 @@ func TestAMemberThatLostItsDataIsReplaced(t *testing.T) {
 	}
 	e.stop(0)
 	e.waits(2, "no other member runs", authority...)
+}
+
+// Members that wait kept the certificates that they had begun with: where these were wrong, or had ended, the right ones
+// were of no use, and nothing said that it was about certificates.
+func TestMembersThatWaitTakeTheCertificatesOfTheMoment(t *testing.T) {
+	t.Parallel()
+	e := newMembers(t)
+	right := map[string][]byte{}
+	otherCert, otherKey := storetest.NewAuthority(t).Issue("")
+	for file, other := range map[string]string{e.cert: otherCert, e.key: otherKey} {
+		var err error
+		if right[file], err = os.ReadFile(file); err != nil {
+			t.Fatal(err)
+		}
+		wrong, err := os.ReadFile(other)
+		if err = errors.Join(err, os.WriteFile(file, wrong, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	said := make([]await.Output, 3)
+	group, ctx := errgroup.WithContext(t.Context())
+	for i := range said {
+		group.Go(func() error {
+			if !e.prepare(ctx, &said[i], i) {
+				return fmt.Errorf("%s does not start: %s", member3(i), said[i].String())
+			}
+			return e.start(i)
+		})
+	}
+	for i := range said {
+		await.Until(t, member3(i)+" says what is wrong", func() bool { return strings.Contains(said[i].String(), "its certificate is not trusted here: ") })
+	}
+	for file, text := range right {
+		if err := atomicfile.Write(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	e.ready(0, 1, 2)
 }
 
 // root is a client by the certificate that an operator gets for etcdctl.
