@@ -285,6 +285,40 @@ func TestARestoreKeepsWhatIsNewer(t *testing.T) {
 	}
 }
 
+// A control plane that was started on what was restored without its key made another one. It did not start with that, and
+// each restore with the right key left it there, and said nothing.
+func TestARestoreWithoutTheKeyIsDoneAgain(t *testing.T) {
+	lost, file, recoveryFile := sealedBackup(t)
+	dir := t.TempDir()
+	if err := RunRestore(t.Context(), Restore{File: file, DataDir: dir}, storetest.Logger(t), io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := controlPlaneIdentity(ControlPlane{DataDir: dir}); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "--recovery-identity-file") {
+		t.Errorf("a control plane without the key: %v", err)
+	}
+	again := Restore{File: file, DataDir: dir, RecoveryIdentity: recoveryFile, Replace: true}
+	var out bytes.Buffer
+	if err := RunRestore(t.Context(), again, storetest.Logger(t), &out); err != nil || strings.Contains(out.String(), "another key") {
+		t.Fatalf("%v: %s", err, out.String())
+	}
+	was, err := os.ReadFile(filepath.Join(lost, identityName))
+	is, err2 := os.ReadFile(filepath.Join(dir, identityName))
+	if err := errors.Join(err, err2); err != nil || !bytes.Equal(was, is) {
+		t.Errorf("the key is not that of the backup: %v", err)
+	}
+	// One that is there for another reason.
+	other := filepath.Join(dir, identityName)
+	if err := os.Remove(other); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := seal.LoadOrCreate(other); err != nil {
+		t.Fatal(err)
+	}
+	if err := RunRestore(t.Context(), again, storetest.Logger(t), &out); err != nil || !strings.Contains(out.String(), "identity.age is another key than the one in the backup") {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}
+
 // Who restores would miss the key on the bad day: a backup whose keys are to be in it says at once that one
 // is not there. A witness that cannot be read keeps nobody from restoring.
 func TestWhatABackupLacksIsSaid(t *testing.T) {

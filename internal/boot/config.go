@@ -87,7 +87,7 @@ type ControlPlane struct {
 	OIDCClientIDs []string `name:"oidc-client-id" sep:"," placeholder:"[URL=]ID" help:"Public client of an issuer that people log in with (oscarfed login); GET /system/login tells it to everybody. With several issuers URL= says of which."`
 	OIDCScopes    []string `name:"oidc-scope" sep:"," placeholder:"SCOPE" help:"Scopes that people log in with; default openid, profile, email, offline_access and those of groups, as far as the issuer has them."`
 
-	IdentityFile string `placeholder:"FILE" help:"The control plane's age key, the same for all instances; default identity.age in --data-dir. Made when it is missing and etcd is embedded."`
+	IdentityFile string `placeholder:"FILE" help:"The control plane's age key, the same for all instances; default identity.age in --data-dir. Made when it is missing and the embedded etcd is new."`
 
 	PrepareDeadline      time.Duration      `default:"15s" help:"How long votes are waited for."`
 	ApplyGrace           time.Duration      `default:"120s" help:"How long an apply may take besides the expected delay."`

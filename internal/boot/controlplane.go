@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -253,16 +254,27 @@ func controlPlaneIdentity(cfg ControlPlane) (*seal.Identity, error) {
 		path = filepath.Join(cfg.DataDir, identityName)
 	}
 	load := seal.LoadOrCreate
-	if len(cfg.Endpoints) > 0 {
-		// Another instance's secrets are sealed to the common key: a new one
-		// made here by accident could open none of them.
+	founded := len(cfg.Endpoints) == 0 && holdsDatabase(cfg.DataDir)
+	if founded || len(cfg.Endpoints) > 0 {
+		// What is in the store, and another instance's secrets, are sealed to the key that is there: a new one made here by
+		// accident could open none of them, and would keep a restore from putting the right one there.
 		load = seal.Load
 	}
 	id, err := load(path)
+	if founded && errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w; the database in %s was made with one: put that file there, give --identity-file, or restore the backup again with --recovery-identity-file",
+			err, cfg.DataDir)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the control plane's identity: %w", err)
 	}
 	return id, nil
+}
+
+// holdsDatabase says whether the embedded etcd of a data directory has run, or was restored.
+func holdsDatabase(dataDir string) bool {
+	_, err := os.Stat(filepath.Join(etcdDir(dataDir), "member"))
+	return err == nil
 }
 
 // renewalInterval is how often it is looked whether the embedded etcd needs a new

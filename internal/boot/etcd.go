@@ -53,6 +53,9 @@ type embeddedEtcd struct {
 	log  *slog.Logger
 }
 
+// etcdDir is where an embedded etcd has its data, in the data directory.
+func etcdDir(dataDir string) string { return filepath.Join(dataDir, "etcd") }
+
 // guarded says whether etcd has users: always when others than this machine could
 // reach it.
 func (e embeddedEtcd) guarded() bool {
@@ -63,7 +66,7 @@ func (e embeddedEtcd) guarded() bool {
 // start runs the server and, where authentication is enabled, sets up its users.
 func (e embeddedEtcd) start(ctx context.Context, registry prometheus.Registerer) (out *etcd, err error) {
 	cfg := e.server
-	cfg.Dir, cfg.Logger = filepath.Join(e.dataDir, "etcd"), e.log
+	cfg.Dir, cfg.Logger = etcdDir(e.dataDir), e.log
 	out = &etcd{}
 	var authority *pki.Authority
 	if e.guarded() {

@@ -46,7 +46,7 @@ func RunRestore(ctx context.Context, cfg Restore, log *slog.Logger, out io.Write
 	if err != nil {
 		return err
 	}
-	dir, aside := filepath.Join(cfg.DataDir, "etcd"), ""
+	dir, aside := etcdDir(cfg.DataDir), ""
 	if cfg.Replace {
 		aside = asideOf(dir, time.Now())
 	}
@@ -145,9 +145,17 @@ func (c Restore) place(parts, keys map[string][]byte, out io.Writer) error {
 		}
 	}
 	if identity, ok := keys[identityName]; ok {
-		err := atomicfile.Create(filepath.Join(c.DataDir, identityName), identity, 0o600)
+		path := filepath.Join(c.DataDir, identityName)
+		err := atomicfile.Create(path, identity, 0o600)
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
+		}
+		from, err := seal.Parse(identity)
+		if err != nil {
+			return fmt.Errorf("the control plane's key in the backup %w", err)
+		}
+		if here, err := seal.Load(path); err != nil || here.Recipient() != from.Recipient() {
+			fmt.Fprintf(out, "%s is another key than the one in the backup, and it stays. When the control plane does not start with it, move it away and restore again.\n", path)
 		}
 	}
 	authority := map[string][]byte{}

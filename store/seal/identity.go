@@ -90,19 +90,27 @@ func Load(path string) (*Identity, error) {
 	if len(data) > maxIdentityFile {
 		return nil, fmt.Errorf("identity file %s is larger than %d bytes", path, maxIdentityFile)
 	}
-	for line := range bytes.Lines(data) {
+	id, err := Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("identity file %s %w", path, err)
+	}
+	return id, nil
+}
+
+// Parse reads an identity in the format of age-keygen. Its errors begin with a verb.
+func Parse(text []byte) (*Identity, error) {
+	for line := range bytes.Lines(text) {
 		line = bytes.TrimSpace(line)
 		if len(line) == 0 || line[0] == '#' {
 			continue
 		}
 		private, err := age.ParseX25519Identity(string(line))
 		if err != nil {
-			// The parser's error may quote the key.
-			return nil, fmt.Errorf("identity file %s holds no age X25519 identity", path)
+			return nil, errors.New("holds no age X25519 identity") // the parser's error may quote the key
 		}
 		return newIdentity(private)
 	}
-	return nil, fmt.Errorf("identity file %s is empty", path)
+	return nil, errors.New("is empty")
 }
 
 // Recipient is the public key to which others seal.
