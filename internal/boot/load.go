@@ -140,6 +140,9 @@ func (r *fileResolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (
 	if len(parts) == 0 {
 		return nil, nil
 	}
+	if ok && (flag.IsSlice() || flag.IsMap()) {
+		return kong.JoinEscaped(parts, ','), nil // an item of a list may have commas
+	}
 	return strings.Join(parts, ","), nil
 }
 

@@ -66,6 +66,18 @@ func TestAnEmptySettingInTheFileIsNotSet(t *testing.T) {
 	}
 }
 
+// The users of a group like CN=oscar,OU=eu were not let in: an item of a list was split at its commas.
+func TestAnItemOfAListInTheFileMayHaveCommas(t *testing.T) {
+	file := write(t, "c.yaml", "oidc_issuer: https://login.example.org\noidc_group: ['CN=oscar,OU=eu', other]\ncors_origins: https://a,https://b\n")
+	cfg, err := load(t, "--config", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(cfg.OIDCGroups, []string{"CN=oscar,OU=eu", "other"}) || !slices.Equal(cfg.CORSOrigins, []string{"https://a", "https://b"}) {
+		t.Errorf("%q, %q", cfg.OIDCGroups, cfg.CORSOrigins)
+	}
+}
+
 // OSCARFED_VERSION=v1.2.3 oscarfed backup f printed a version, ended with 0 and made no backup.
 func TestTheEnvironmentMakesNoCommandDoSomethingElse(t *testing.T) {
 	t.Setenv("OSCARFED_VERSION", "true")
