@@ -105,8 +105,8 @@ func TestAJobThatIsOfferedAgainIsListedOnce(t *testing.T) {
 func TestOfferedJobsAreForgottenOldestFirst(t *testing.T) {
 	v, ids, _ := mixed(t)
 	var got []string
-	for _, j := range oldJobs(v, func(int64) bool { return false }, Kept{2, 100, 100}) {
-		got = append(got, j.Rec.Job)
+	for _, j := range oldJobs(endedJobs(v), func(int64) bool { return false }, Kept{2, 100, 100}) {
+		got = append(got, j.id)
 	}
 	if want := []string{ids[2], ids[1], ids[0]}; !slices.Equal(got, want) { // a: 0 1 4 5, b: 2 3 6
 		t.Errorf("forgotten are %q, not %q", got, want)

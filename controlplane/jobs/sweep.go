@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -23,10 +24,9 @@ func (c *Controller) Sweep(ctx context.Context) error {
 			return v.Jobs.ByID.Has(id) || v.Jobs.Offered.Any(id)
 		})
 	})
-	var old []view.Versioned[record.Job]
-	c.state.Read(func(v *view.View) {
-		old = oldJobs(v, func(revision int64) bool { return c.gate.Age(revision) > c.cfg.Keep }, c.cfg.KeepAtMost)
-	})
+	var ended []endedJob
+	c.state.Read(func(v *view.View) { ended = endedJobs(v) })
+	old := oldJobs(ended, func(revision int64) bool { return c.gate.Age(revision) > c.cfg.Keep }, c.cfg.KeepAtMost)
 	for some := range slices.Chunk(old, sweepAtOnce) {
 		if err := c.forgetJobs(ctx, some); err != nil {
 			return err
@@ -86,43 +86,54 @@ func (c *Controller) dropEvents(ctx context.Context, jobs []view.Versioned[recor
 // of all.
 type Kept struct{ OfFederation, OfAccount, All int }
 
-// oldJobs lists the jobs that ended long ago, as their revision tells, and all that have ended but
-// the last ones.
-func oldJobs(v *view.View, old func(revision int64) bool, keep Kept) []view.Versioned[record.Job] {
-	var out []view.Versioned[record.Job]
-	ofFederation, ofAccount, all := map[string]int{}, map[string]int{}, 0
+// endedJob is a job that has ended, at the revision of its record.
+type endedJob struct {
+	id, federation, account string
+	revision                int64
+}
+
+// endedJobs are all jobs that have ended, those that were accepted last first.
+func endedJobs(v *view.View) (out []endedJob) {
 	for p := range v.Jobs.Order.Backward() {
 		id := p.ID()
-		if !v.Jobs.ByID.Head(id).State.Ended() {
-			continue
+		if h := v.Jobs.ByID.Head(id); h.State.Ended() {
+			out = append(out, endedJob{id, h.Federation, h.Account(), h.Revision})
 		}
-		j := v.Jobs.ByID.Get(id)
-		account := view.AccountOf(j.Rec)
-		if ofFederation[j.Rec.Federation] >= keep.OfFederation || ofAccount[account] >= keep.OfAccount || all >= keep.All || old(j.Rev) {
+	}
+	return out
+}
+
+// oldJobs lists, of jobs that have ended, those that ended long ago, and all but the last ones to end: one that
+// took long is not forgotten for others that were accepted after it, and ended before it.
+func oldJobs(ended []endedJob, old func(revision int64) bool, keep Kept) (out []endedJob) {
+	slices.SortStableFunc(ended, func(a, b endedJob) int { return cmp.Compare(b.revision, a.revision) })
+	ofFederation, ofAccount, all := map[string]int{}, map[string]int{}, 0
+	for _, j := range ended {
+		if ofFederation[j.federation] >= keep.OfFederation || ofAccount[j.account] >= keep.OfAccount || all >= keep.All || old(j.revision) {
 			out = append(out, j)
 			continue
 		}
-		ofFederation[j.Rec.Federation]++
-		ofAccount[account]++
+		ofFederation[j.federation]++
+		ofAccount[j.account]++
 		all++
 	}
 	return out
 }
 
-func (c *Controller) forgetJobs(ctx context.Context, jobs []view.Versioned[record.Job]) error {
+func (c *Controller) forgetJobs(ctx context.Context, jobs []endedJob) error {
 	var keys []string
 	for _, j := range jobs {
-		keys = append(keys, record.JobKey(j.Rec.Job))
+		keys = append(keys, record.JobKey(j.id))
 	}
 	res, err := c.store.Update(ctx, store.Update{Keys: keys, Build: func(v store.View, tx *store.Txn) error {
 		for i, j := range jobs {
-			if kv, ok := v.KV(keys[i]); !ok || kv.ModRevision != j.Rev {
+			if kv, ok := v.KV(keys[i]); !ok || kv.ModRevision != j.revision {
 				continue // replayed meanwhile, or forgotten
 			}
 			tx.Expect(keys[i])
 			tx.Delete(keys[i])
-			tx.Delete(record.EventKey(j.Rec.Job))
-			tx.DeletePrefix(record.DecisionsOf(j.Rec.Job))
+			tx.Delete(record.EventKey(j.id))
+			tx.DeletePrefix(record.DecisionsOf(j.id))
 		}
 		return nil
 	}})

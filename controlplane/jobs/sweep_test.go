@@ -51,13 +51,43 @@ func TestEndedJobsAreBoundedOldestFirst(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, j := range oldJobs(v, func(revision int64) bool { return revision <= tc.old }, tc.keep) {
-				got = append(got, j.Rec.Job)
+			for _, j := range oldJobs(endedJobs(v), func(revision int64) bool { return revision <= tc.old }, tc.keep) {
+				got = append(got, j.id)
 			}
 			slices.Sort(got)
 			if !slices.Equal(got, tc.want) {
 				t.Errorf("forgotten are %q, not %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// A job that took long has just ended. Others that were accepted after it had ended before it.
+func TestAJobThatHasJustEndedIsKept(t *testing.T) {
+	at := record.At(time.Now())
+	one := func(id string, by string, revision int64) store.KV {
+		return stored(t, &record.Job{
+			V: record.Version, Job: id, Federation: "f", GroupID: "f", Owner: "owner", By: by, Cluster: "cluster", Service: "f",
+			State: record.JobFailed, AcceptedAt: at, ChangedAt: at,
+		}, revision)
+	}
+	v := view.Of(one("job-00", "alice", 9), one("job-01", "bob", 3), one("job-02", "bob", 5), one("job-03", "alice", 4))
+	const many = 100
+	for name, tc := range map[string]struct {
+		keep Kept
+		want []string
+	}{
+		"of its federation": {Kept{2, many, many}, []string{"job-01", "job-03"}},
+		"of its account":    {Kept{many, 1, many}, []string{"job-01", "job-03"}},
+		"of all":            {Kept{many, many, 1}, []string{"job-01", "job-02", "job-03"}},
+	} {
+		var got []string
+		for _, j := range oldJobs(endedJobs(v), func(int64) bool { return false }, tc.keep) {
+			got = append(got, j.id)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: forgotten are %q, not %q", name, got, tc.want)
+		}
 	}
 }

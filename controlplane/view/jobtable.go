@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"iter"
 	"maps"
 	"time"
@@ -33,6 +34,9 @@ type JobHead struct {
 	Revision                                         int64
 	AcceptedAt                                       time.Time
 }
+
+// Account is AccountOf the job.
+func (h JobHead) Account() string { return cmp.Or(h.By, h.Owner) }
 
 // Get is a job; the zero value for none.
 func (t JobTable) Get(id string) Versioned[record.Job] { return t.m[id].get() }
