@@ -2,6 +2,7 @@ package controlplane_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/test/await"
@@ -81,6 +83,36 @@ func TestAnInstanceEndsAtEveryJobStep(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAnUnknownOutcomeIsLookedUpAtTheJobThatIsThere: a first try has made one, and the second, with the same key, would
+// make none.
+func TestAnUnknownOutcomeIsLookedUpAtTheJobThatIsThere(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		w.stop()
+		var told []string
+		for _, point := range []string{"after_job_accept", "before_job_accept"} {
+			dead := w.mortal("controlplane." + point)
+			_, err := w.submitKeyed()
+			e, ok := errors.AsType[*fault.Error](err)
+			if !ok || e.Code != fault.CodeUnknownOutcome {
+				t.Fatalf("%s: %v", point, err)
+			}
+			<-dead
+			told = append(told, e.Location)
+		}
+		w.ControlPlane = w.second()
+		id, err := w.submitKeyed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range told {
+			if at != "/system/jobs/"+id {
+				t.Errorf("the job is %s, and it was to be looked up at %q", id, at)
+			}
+		}
+	})
 }
 
 // submitKeyed sends the one job of the test; it may have been accepted before.

@@ -65,7 +65,9 @@ func (c *Controller) Submit(ctx context.Context, caller identity.Caller, req Req
 	end(err)
 	if err != nil {
 		if e, ok := errors.AsType[*fault.Error](fault.Crossing(err)); ok && e.Code == fault.CodeUnknownOutcome {
-			e.Location = "/system/jobs/" + s.job.Job
+			if id = c.storedAs(ctx, s, id); id != "" {
+				e.Location = "/system/jobs/" + id
+			}
 			return nil, e
 		}
 		return nil, fault.Crossing(err)
@@ -77,6 +79,28 @@ func (c *Controller) Submit(ctx context.Context, caller identity.Caller, req Req
 	}
 	shown.Replayed = id != s.job.Job
 	return shown, nil
+}
+
+// storedTimeout is how long it is looked for the job of a request whose outcome is not known.
+const storedTimeout = 2 * time.Second
+
+// storedAs is the job that a submission is stored as, if it is. id is what is known of it. Of one with an
+// Idempotency-Key an earlier try may have made another job than this one would; empty when it is not known which.
+func (c *Controller) storedAs(ctx context.Context, s *submission, id string) string {
+	if s.claim.Hash == "" {
+		return s.job.Job
+	}
+	if id != "" && id != s.job.Job {
+		return id
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storedTimeout)
+	defer cancel()
+	read, err := c.store.Read(ctx, record.RequestKey(s.claim.Hash))
+	if err != nil {
+		return ""
+	}
+	id, _ = c.sameRequest(read, s.claim) // what it refuses is told to who sends it again
+	return id
 }
 
 // spaceForJob reserves space in the store for a job: an assigned job has its event there twice.

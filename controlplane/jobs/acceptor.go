@@ -46,7 +46,7 @@ type acceptor struct{ queue chan *submission }
 func newAcceptor() *acceptor { return &acceptor{queue: make(chan *submission, acceptQueue)} }
 
 // submit waits until a submission is stored or refused. When ctx ends before, the outcome is
-// unknown.
+// unknown. The id beside an error is what is known of it.
 func (a *acceptor) submit(ctx context.Context, s *submission) (string, error) {
 	select {
 	case a.queue <- s:
