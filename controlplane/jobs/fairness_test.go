@@ -27,6 +27,8 @@ type simulation struct {
 	waiting map[string][]string
 	running []map[string]string
 	jobs    int
+	// elsewhere is an account whose federation has an endpoint alone.
+	elsewhere string
 }
 
 func newSimulation(t testing.TB, clusters, places int, weights map[string]float64) *simulation {
@@ -103,6 +105,9 @@ func (s *simulation) view(t testing.TB) *view.View {
 			put(record.DesiredServiceKey(m.ClusterID, account), record.Desired{V: record.Version, UID: m.UID, Federation: account, Intent: record.IntentApply})
 			put(record.ObservedServiceKey(m.ClusterID, account), record.Observed{V: record.Version, UID: m.UID, Phase: record.PhaseReady})
 		}
+		if account == s.elsewhere {
+			f.Members = []record.Member{{URL: "https://endpoint.example"}}
+		}
 		put(record.FederationKey(account), f)
 		for _, id := range waiting {
 			put(record.JobKey(id), job(id, account))
@@ -173,6 +178,35 @@ func TestAFloodDelaysAnothersFirstJobByOnePlace(t *testing.T) {
 		s.end(i, "flood")
 		if order := s.assign(t); len(order) != 1 || order[0] != account {
 			t.Errorf("the place that was given back on %s went to %v, not to %s", clusterAt(i), order, account)
+		}
+	}
+}
+
+// Jobs that take no part of any cluster, as those to endpoints, fill no transaction while others wait that were
+// accepted after them, and each of those gets its part.
+func TestJobsThatTakeNothingLeaveAPlaceForOthers(t *testing.T) {
+	for name, elsewhere := range map[string]string{"to an endpoint": "flood", "that request nothing": ""} {
+		s := newSimulation(t, 1, 8, nil)
+		s.submit("holds", 4)
+		s.assign(t)
+		s.submit("flood", 400)
+		s.submit("first", 2)
+		s.submit("holds", 2)
+		s.elsewhere = elsewhere
+		need, free := &Needs{generation: 1, request: place}, &Needs{generation: 1}
+		p := newRound(&clock.FirstSeen{}, time.Now(), Weights{}, func(f *record.Federation) *Needs {
+			if f.UID == "flood" {
+				return free
+			}
+			return need
+		})
+		p.fill(s.view(t))
+		got := map[string]int{}
+		for _, step := range p.steps {
+			got[step.next.Federation]++
+		}
+		if len(p.steps) != assignAtOnce || got["first"] != 2 || got["holds"] != 2 {
+			t.Errorf("%s: the first transaction has %v", name, got)
 		}
 	}
 }

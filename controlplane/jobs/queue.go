@@ -63,7 +63,7 @@ func (p *round) lowest(v *view.View, h *head) (rank, bool) {
 	var out rank
 	found := false
 	for _, m := range h.fed.Members {
-		at := rank{first: h.jobs.First()} // at an endpoint no share counts
+		at := p.rankOfFree(h)
 		if m.Replica() {
 			c := p.cluster(v, m.ClusterID)
 			if !c.room(h.request) {

@@ -38,6 +38,9 @@ type round struct {
 	steps   []*assignStep
 	notes   []*step
 	bytes   int
+	// free counts the jobs that the round assigns although they take no part of any cluster, of an account, and of it
+	// in a federation.
+	free map[sender]int
 	// due is when queues of federations are to be looked at again, because the pause of a job ends.
 	due map[string]time.Time
 	// more says that the transaction cannot hold everything that can be done now, and left which
@@ -58,6 +61,7 @@ func newRound(seen *clock.FirstSeen, now time.Time, weights Weights, needs func(
 		tooMany:  func(*view.View, *offerSituation) bool { return false },
 		clusters: map[string]*cluster{}, candidates: map[string]*Candidates{}, blocked: map[string]bool{},
 		due: map[string]time.Time{}, left: map[string]bool{}, unwanted: map[offerClass]bool{},
+		free: map[sender]int{},
 	}
 }
 
@@ -236,7 +240,7 @@ func (p *round) rankOf(v *view.View, h *head, c choice) rank {
 	if m := c.candidates.Members[c.at]; m.Replica() {
 		return p.rankAt(v, h, p.cluster(v, m.ClusterID))
 	}
-	return rank{first: h.jobs.First()}
+	return p.rankOfFree(h)
 }
 
 // promisedTo enters the reserved capacity into the candidates, with that of this round.
@@ -300,6 +304,10 @@ func (p *round) full(v *view.View, h *head) {
 func (p *round) assign(v *view.View, h *head, c choice) {
 	j := v.Jobs.ByID.Get(h.jobs.First().ID())
 	m, next := c.candidates.Members[c.at], *j.Rec
+	if !m.Replica() || (amount{Request: h.request}).dominant(p.cluster(v, m.ClusterID).total) == 0 {
+		p.free[sender{account: h.account}]++
+		p.free[sender{h.account, h.fed.UID}]++
+	}
 	next.State, next.Attempt, next.NotBefore, next.Epoch = record.JobAssigned, next.Attempt+1, nil, p.epoch
 	next.Reason, next.Message, next.ChangedAt = "", "", record.At(p.now)
 	step := &assignStep{

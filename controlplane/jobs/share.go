@@ -148,11 +148,30 @@ func (p *round) usage(v *view.View, c *cluster, account string) *usage {
 func (p *round) rankAt(v *view.View, h *head, c *cluster) rank {
 	u := p.usage(v, c, h.account)
 	of := u.federations[h.fed.UID]
+	out := p.weighed(h, u.dominant(c.total), of.dominant(c.total))
+	out.accountJobs, out.federationJobs = u.jobs, of.jobs
+	if (amount{Request: h.request}).dominant(c.total) > 0 {
+		return out
+	}
+	free := p.rankOfFree(h)
+	out.account, out.federation = max(out.account, free.account), max(out.federation, free.federation)
+	return out
+}
+
+// rankOfFree is the rank of a class whose first job takes no part of any cluster, as at an endpoint. What it takes is a place
+// in the transaction: else all such jobs of an account would go before the first one of another that takes something.
+func (p *round) rankOfFree(h *head) rank {
+	n, of := p.free[sender{account: h.account}], p.free[sender{h.account, h.fed.UID}]
+	out := p.weighed(h, float64(n)/assignAtOnce, float64(of)/assignAtOnce)
+	out.accountJobs, out.federationJobs = n, of
+	return out
+}
+
+// weighed is the rank of a class by the shares of its account and its federation.
+func (p *round) weighed(h *head, account, federation float64) rank {
 	return rank{
-		account:        u.dominant(c.total) / weight(p.weights.Accounts, h.account),
-		accountJobs:    u.jobs,
-		federation:     of.dominant(c.total) / weight(p.weights.Federations, h.fed.GroupID),
-		federationJobs: of.jobs,
-		first:          h.jobs.First(),
+		account:    account / weight(p.weights.Accounts, h.account),
+		federation: federation / weight(p.weights.Federations, h.fed.GroupID),
+		first:      h.jobs.First(),
 	}
 }
