@@ -331,6 +331,9 @@ func (d *derivation) job(m view.JobMove) {
 		reason, message = "JobUncertain", "it is not known whether the job has run"
 	case record.JobParked:
 		reason, message = "JobParked", "every attempt of the job was refused"
+		if m.Job.Reason == record.JobServiceGone { // and none may have been made
+			message = "no member takes the job any more"
+		}
 	case record.JobVanished:
 		reason, message = "JobVanished", "the cluster does not know the job any more"
 	default:

@@ -128,3 +128,17 @@ func TestWhoCouldSeeEventsIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestAnEventSaysWhyAJobIsParked: one that no member may take was refused by none.
+func TestAnEventSaysWhyAJobIsParked(t *testing.T) {
+	for reason, want := range map[record.JobReason]string{
+		record.JobTooManyAttempts: "every attempt of the job was refused: why",
+		record.JobServiceGone:     "no member takes the job any more: why",
+	} {
+		d := derivation{v: view.Of(), now: now}
+		d.job(view.JobMove{Job: &record.Job{Job: "j", Reason: reason, Message: "why"}, From: record.JobQueued, To: record.JobParked})
+		if len(d.out) != 1 || d.out[0].Message != want {
+			t.Errorf("%s: %+v", reason, d.out)
+		}
+	}
+}
