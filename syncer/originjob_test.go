@@ -53,6 +53,18 @@ func TestWhatOSCARIsShownWithAJob(t *testing.T) {
 
 		holder.give("", time.Time{})
 		<-time.After(10 * time.Minute) // it has expired
+		late := newWork(a.p, "hello")
+		a.assign(late)
+		<-time.After(30 * time.Second) // the holder is away so long
+		owners = a.issuer.Token(alice, nil)
+		holder.give(owners, time.Now().Add(10*time.Minute))
+		a.awaitJob(late, record.JobSubmitted, record.JobVanished)
+		if got := <-posts; got.token != owners || got.status != 200 {
+			t.Errorf("when the holder is back: %d, with the owner's token: %v", got.status, got.token == owners)
+		}
+
+		holder.give("", time.Time{})
+		<-time.After(10 * time.Minute)
 		none := newWork(a.p, "hello")
 		a.assign(none)
 		if got := a.awaitJob(none, record.JobRefused); got.Reason != record.JobNeedsUserToken || !strings.Contains(got.Message, "nobody holds it") || got.PostedAt != nil {

@@ -59,22 +59,46 @@ func (j *Jobs) opened(ctx context.Context, a *attempt, opened *openedJob, err er
 		return
 	}
 	if err != nil {
-		if none, ok := errors.AsType[*ownertoken.NoTokenError](err); ctx.Err() == nil && (!ok || !none.Pending) {
-			j.session.Log.Warn("a job cannot be prepared; it is tried again", "job", a.job, "attempt", a.number, "service", a.service, "error", err)
-			if j.unpreparedFor(a) >= j.cfg.Resend {
-				j.finished(a, func(m *memory) {
-					m.unfit = &unfitError{record.JobWithdrawn, "the syncer could not read its event, or the definition of its service"}
-				})
-				return
-			}
-		}
-		j.postpone(a)
+		j.unprepared(ctx, a, err)
 		return
 	}
 	j.mu.Lock()
 	a.opened, a.memory.unprepared = opened, time.Time{}
 	j.mu.Unlock()
 	j.finished(a, func(*memory) {})
+}
+
+// holderPatience is how long an attempt waits for an access token of the owner while the cluster that holds his
+// refresh token is away, or gets none for it; holderPause lies between two tries. Then another member may have the job.
+const (
+	holderPatience = time.Minute
+	holderPause    = 5 * time.Second
+)
+
+// unprepared has an attempt prepared again after a pause, or given back when that has failed for too long.
+func (j *Jobs) unprepared(ctx context.Context, a *attempt, err error) {
+	none, ok := errors.AsType[*ownertoken.NoTokenError](err)
+	if ctx.Err() != nil || ok && none.Pending {
+		j.postpone(a, j.cfg.RetryPause)
+		return
+	}
+	patience, pause := j.cfg.Resend, j.cfg.RetryPause
+	unfit := &unfitError{record.JobWithdrawn, "the syncer could not read its event, or the definition of its service"}
+	if ok {
+		patience, pause, unfit = min(patience, holderPatience), holderPause, noToken(none)
+	} else {
+		j.session.Log.Warn("a job cannot be prepared; it is tried again", "job", a.job, "attempt", a.number, "service", a.service, "error", err)
+	}
+	if j.unpreparedFor(a) >= patience {
+		j.finished(a, func(m *memory) { m.unfit = unfit })
+		return
+	}
+	j.postpone(a, pause)
+}
+
+// noToken is why an attempt cannot be made without an access token of the owner.
+func noToken(none *ownertoken.NoTokenError) *unfitError {
+	return &unfitError{record.JobNeedsUserToken, "it uses the storage of the origin, and its event names no user, so it is posted with an access token of the owner: " + none.Message}
 }
 
 // unpreparedFor is how long an attempt cannot be prepared by now. The first call begins to count.
@@ -89,12 +113,12 @@ func (j *Jobs) unpreparedFor(a *attempt) time.Duration {
 }
 
 // postpone gives the slot back and decides anew after a pause.
-func (j *Jobs) postpone(a *attempt) {
+func (j *Jobs) postpone(a *attempt, pause time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	a.memory.busy = false
 	j.giveSlot(a)
-	j.due.AddAfter(a.key, j.cfg.RetryPause)
+	j.due.AddAfter(a.key, pause)
 }
 
 // read opens the event of an attempt, and the token of its service.
@@ -152,13 +176,13 @@ func (j *Jobs) read(ctx context.Context, a *attempt, assignment record.Assignmen
 }
 
 // asOwner has a job posted with an access token of its service's owner. One that is on its
-// way is waited for.
+// way is waited for, and a holder that is away.
 func (j *Jobs) asOwner(desired *record.Desired, opened *openedJob) error {
 	token, err := j.deps.Tokens.Access(desired, j.session.Now())
 	none, ok := errors.AsType[*ownertoken.NoTokenError](err)
 	switch {
-	case ok && !none.Pending:
-		return &unfitError{record.JobNeedsUserToken, "it uses the storage of the origin, and its event names no user, so it is posted with an access token of the owner: " + none.Message}
+	case ok && !none.Pending && none.Reason != record.ReasonTokenHolderAway:
+		return noToken(none)
 	case err != nil:
 		return err
 	}
@@ -227,14 +251,14 @@ func (j *Jobs) verify(ctx context.Context, a *attempt, uid string, revision int6
 // OSCAR may have been asked, and the next syncer could not tell that it was not.
 func (j *Jobs) post(ctx context.Context, a *attempt, opened *openedJob, until time.Time) {
 	if err := j.session.Writable(until); err != nil {
-		j.postpone(a)
+		j.postpone(a, j.cfg.RetryPause)
 		return
 	}
 	if opened.byOwner {
 		// OSCAR shows it to us while it answers.
 		end, ok := j.deps.Keys.BeginUse(string(opened.submission.Token), a.service, opened.uid, opened.keys)
 		if !ok {
-			j.postpone(a)
+			j.postpone(a, j.cfg.RetryPause)
 			return
 		}
 		defer end()
@@ -351,7 +375,7 @@ func (j *Jobs) deleteJob(ctx context.Context, a *attempt) {
 	j.slots.deleting--
 	j.mu.Unlock()
 	if !sent {
-		j.postpone(a)
+		j.postpone(a, j.cfg.RetryPause)
 		return
 	}
 	j.finished(a, func(m *memory) {

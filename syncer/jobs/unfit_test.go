@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,5 +72,26 @@ func TestAClaimedJobThatCannotBePreparedStays(t *testing.T) {
 	fails(&ownertoken.NoTokenError{Pending: true})
 	if a.memory.unfit != nil {
 		t.Errorf("it is given back: %v", a.memory.unfit)
+	}
+}
+
+// TestAClaimedJobWaitsForTheHolderOfATokenAMinute: then another member may have it.
+func TestAClaimedJobWaitsForTheHolderOfATokenAMinute(t *testing.T) {
+	t.Parallel()
+	now := planTime
+	j := &Jobs{
+		cfg:     Config{Limits: Limits{Resend: 5 * time.Minute}, RetryPause: time.Second},
+		session: &session.Session{Cluster: &session.Cluster{Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}},
+		due:     worker.New(worker.Config[string]{HandleAll: func(context.Context, []string) {}, Most: 1}),
+	}
+	a := &attempt{key: "job.1"}
+	for a.memory.unfit == nil {
+		a.memory.busy = true
+		j.opened(t.Context(), a, nil, &ownertoken.NoTokenError{Reason: record.ReasonTokenHolderAway, Message: "it is away"})
+		now = now.Add(time.Second)
+	}
+	if took := now.Sub(planTime); a.memory.busy || took != holderPatience+time.Second || a.memory.unfit.reason != record.JobNeedsUserToken ||
+		!strings.Contains(a.memory.unfit.message, "it is away") {
+		t.Errorf("after %s: %+v", took, a.memory.unfit)
 	}
 }
