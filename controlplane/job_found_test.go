@@ -307,8 +307,10 @@ func TestAClusterBringsNoMoreUnknownJobsThanOneMay(t *testing.T) {
 		for _, id := range running[:most] {
 			w.clusters["b"].says(id, 1, record.JobSucceeded)
 		}
-		// The last one that runs takes the place of one that has ended, until it has ended, too. A record of an old one goes
-		// again with the next clean-up.
+		<-time.After(time.Second)
+		find("a", 1, record.JobSucceeded)
+		// The last one that runs takes the place of one that has ended, until it has ended, too. The record of the one that
+		// ended first goes with the next clean-up.
 		waited := []string{ended[most], ended[most+1], running[most]}
 		w.eventually(func() bool {
 			if slices.Contains(waited, running[most]) && there(running[most]) {
