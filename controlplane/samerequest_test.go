@@ -50,6 +50,28 @@ func TestTheSameRequestGetsTheSameOutcome(t *testing.T) {
 	})
 }
 
+// TestAServiceIsCreatedOnTheClusterThatItsRequestNames: with ?cluster_id=, as a PUT and a plan of it take it.
+func TestAServiceIsCreatedOnTheClusterThatItsRequestNames(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		const alone = `{"name":"alone","image":"ubuntu","script":"true"}`
+		on := func(cluster string) func(*federations.CreateRequest) {
+			return func(r *federations.CreateRequest) { r.ClusterID, r.IdempotencyKey = cluster, "k1" }
+		}
+		res, err := w.Federations.CreateService(t.Context(), admin, send(t, alone, on("b")))
+		if err != nil || res.Federation.Members[0].ClusterID != "b" {
+			t.Fatalf("%+v %v", res, err)
+		}
+		again, err := w.Federations.CreateService(t.Context(), admin, send(t, alone, on("b")))
+		if err != nil || !again.Replayed || again.Federation.UID != res.Federation.UID {
+			t.Errorf("the same request: %+v %v", again, err)
+		}
+		if _, err := w.Federations.CreateService(t.Context(), admin, send(t, alone, on("c"))); codeOf(t, err) != fault.CodeFailedPrecondition {
+			t.Errorf("the key with another cluster: %v", err)
+		}
+	})
+}
+
 // TestTheOutcomeOfAFederationThatIsGone is what it was: ready, of generation 1, with
 // the revision that it had; and not how its replicas are by now.
 func TestTheOutcomeOfAFederationThatIsGone(t *testing.T) {

@@ -95,6 +95,9 @@ func (s *Server) createService(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	req.Service, req.Body = service, body
+	if service.ClusterID == "" {
+		req.ClusterID = p.query.Get("cluster_id")
+	}
 	name := service.Name
 	st.Location = respond.ReplicasPath(name)
 	result, err := s.cp.Services.CreateService(r.Context(), st.Caller, req)

@@ -377,4 +377,16 @@ func TestOscarCLIKnowsTheControlPlaneAsTheDefaultCluster(t *testing.T) {
 	if got := f.only(t).args.(federations.CreateRequest); got.Service.ClusterID != "" || got.Service.Name != "one" || string(got.Body) != sent {
 		t.Errorf("got cluster %q of %+v", got.Service.ClusterID, got.Service)
 	}
+	// The user may have added it with a query, which then goes with every request (docs/api.md).
+	f.calls = nil
+	want(t, newClient(t, f).do("POST", "/system/services?cluster_id=oscar-cluster-b", sent), 201, "", "")
+	if got := f.only(t).args.(federations.CreateRequest); got.ClusterID != "oscar-cluster-b" {
+		t.Errorf("the cluster of the endpoint's query is %q", got.ClusterID)
+	}
+	f.calls = nil
+	named := strings.Replace(sent, `"default-cluster","memory"`, `"oscar-cluster-a","memory"`, 1)
+	want(t, newClient(t, f).do("POST", "/system/services?cluster_id=oscar-cluster-b", named), 201, "", "")
+	if got := f.only(t).args.(federations.CreateRequest); got.ClusterID != "" || got.Service.ClusterID != "oscar-cluster-a" {
+		t.Errorf("a definition that names its cluster is for %q, %q beside it", got.Service.ClusterID, got.ClusterID)
+	}
 }

@@ -27,6 +27,9 @@ func (c *Controller) CreateService(ctx context.Context, caller identity.Caller, 
 	req.RequestID = request.ID(req.RequestID)
 	q := request.CreateClaim(caller, req.repeat(), req.RequestID)
 	token := tokens.GivenBy(caller, req.Service.TakeRefreshToken())
+	if req.Service.ClusterID == "" {
+		req.Service.ClusterID = req.ClusterID
+	}
 	uid, before, err := c.accept(ctx, caller, q, func() ([]*Draft, error) {
 		d, err := c.DraftCreate(caller, req.Service, req, q.Hash, token)
 		if err != nil {

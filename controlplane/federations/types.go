@@ -18,6 +18,8 @@ type CreateRequest struct {
 	// IdempotencyKey is empty when the caller gave none.
 	IdempotencyKey string
 	RequestID      string
+	// ClusterID is where a definition that names no cluster is created; empty for the default cluster.
+	ClusterID string
 	// Deployment overrides the definition: transactional, best-effort or empty.
 	Deployment string
 	// Plan is the digest of the plan that this creation must be; empty demands none.
@@ -32,6 +34,9 @@ func (r CreateRequest) repeat() request.Repeat {
 	out := request.Repeat{Key: r.IdempotencyKey, Method: "POST", Path: "/system/services", Body: string(r.Body)}
 	if r.Deployment != "" || r.Plan != "" {
 		out.Body = r.Deployment + "\n" + r.Plan + "\n" + out.Body // no definition begins like that
+	}
+	if r.ClusterID != "" {
+		out.Body = "?cluster_id=" + r.ClusterID + "\n" + out.Body // nor like that
 	}
 	return out
 }
