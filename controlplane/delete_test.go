@@ -144,6 +144,43 @@ func TestADeletionSaysWhatItWaitsFor(t *testing.T) {
 	})
 }
 
+// TestAnOrderAboutADeletionIsTakenBesideAStrangersService: it is not the public one that its caller means.
+func TestAnOrderAboutADeletionIsTakenBesideAStrangersService(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		ann, bob := identity.Caller{Subject: "ann"}, identity.Caller{Subject: "bob"}
+		w.everybody(func(service string, d *record.Desired) *record.Observed {
+			if d.Tombstone() && d.Data == "" {
+				return nil // it is on its way
+			}
+			return yes(service, d)
+		})
+		service := func(cluster string) string {
+			return strings.NewReplacer(`"cluster_id":"d"`, `"visibility":"public","cluster_id":"`+cluster+`"`).Replace(lone)
+		}
+		for cluster, owner := range map[string]identity.Caller{"a": ann, "b": bob} {
+			if _, err := w.Federations.CreateService(t.Context(), owner, send(t, service(cluster))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := w.Federations.DeleteService(t.Context(), ann, "lone", federations.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if res, err := w.Federations.DeleteService(t.Context(), ann, "lone", federations.DeleteOptions{Data: record.DataDelete, Wait: time.Minute}); err != nil || res.Pending != 0 {
+			t.Errorf("%+v, %v", res, err)
+		}
+		if _, ok := w.desired("a", "lone"); ok {
+			t.Error("her tombstone did not get the order")
+		}
+		if d, ok := w.desired("b", "lone"); !ok || d.Tombstone() {
+			t.Error("the stranger's service was deleted")
+		}
+		if _, err := w.Federations.DeleteService(t.Context(), ann, "lone", federations.DeleteOptions{Data: record.DataDelete}); codeOf(t, err) != fault.CodeForbidden {
+			t.Errorf("when hers is gone: %v", err)
+		}
+	})
+}
+
 // Buckets that were kept are not emptied by an order about another service of the same name.
 func TestAnOrderAboutAnAmbiguousNameChangesNoDeletionUnderWay(t *testing.T) {
 	ann := identity.Caller{Subject: "ann"}

@@ -89,7 +89,7 @@ func (c *Controller) DeleteService(ctx context.Context, caller identity.Caller, 
 func (c *Controller) deletable(caller identity.Caller, service string, opts DeleteOptions) (view.MemberRef, error) {
 	p, err := c.state.Find(caller, service, opts.ClusterID)
 	e, _ := errors.AsType[*fault.Error](err)
-	gone := e != nil && e.Code == fault.CodeNotFound || err == nil && p.Rec.Phase.Result()
+	gone := e != nil && e.Code == fault.CodeNotFound || err == nil && (p.Rec.Phase.Result() || !caller.MayChange(p.Rec.Owner))
 	if gone && (opts.Jobs != "" || opts.Data != "") {
 		p, err = c.leaving(caller, service, opts.ClusterID, p, err)
 	}

@@ -30,8 +30,9 @@ func (p MemberRef) At() record.Member {
 	return p.Rec.Members[p.Member]
 }
 
-// Find resolves a service name for a caller: his own coordinator of that name, then any replica that he may
-// see, then the kept result of a failed creation: of that service, or else one that named it as a member.
+// Find resolves a service name for a caller: his own coordinator of that name, then his own member, so that nobody else's
+// service hides it, then any replica that he may see, then the kept result of a failed creation: of that service, or else
+// one that named it as a member.
 // Several matches of one federation are its coordinator, if that is among them; others are a conflict that lists
 // their clusters. A caller with a service's own token finds only that service.
 func (s *State) Find(caller identity.Caller, service, clusterID string) (p MemberRef, err error) {
@@ -44,7 +45,7 @@ func (v *View) Find(caller identity.Caller, service, clusterID string) (MemberRe
 	if caller.Service != "" {
 		return v.findOwn(caller, service, clusterID)
 	}
-	var own, other, failed, failedWith []MemberRef
+	var own, ownMember, other, failed, failedWith []MemberRef
 	var elsewhere []string // clusters of services of that name
 	for uid := range v.Named.Of(service) {
 		f := v.Federations.m[uid]
@@ -69,12 +70,14 @@ func (v *View) Find(caller identity.Caller, service, clusterID string) (MemberRe
 				failedWith = append(failedWith, p)
 			case m.Coordinator && f.Rec.Owner == caller.Subject:
 				own = append(own, p)
+			case f.Rec.Owner == caller.Subject:
+				ownMember = append(ownMember, p)
 			default:
 				other = append(other, p)
 			}
 		}
 	}
-	for _, found := range [][]MemberRef{own, other} {
+	for _, found := range [][]MemberRef{own, ownMember, other} {
 		switch len(found) {
 		case 0:
 		case 1:

@@ -53,6 +53,33 @@ func TestANameThatAllReplicasHaveIsTheCoordinators(t *testing.T) {
 	}
 }
 
+// TestAStrangersServiceDoesNotHideTheOwnersMember: whoever makes a public service that is named as somebody's member would
+// otherwise have all requests of its owner answered with 409 that name no cluster, as those of OSCAR's clients.
+func TestAStrangersServiceDoesNotHideTheOwnersMember(t *testing.T) {
+	of := func(uid, owner string, members ...record.Member) store.KV {
+		value, err := json.Marshal(&record.Federation{
+			V: record.Version, UID: uid, Owner: owner, Visibility: oscar.VisibilityPublic, Phase: record.PhaseReady, Members: members,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store.KV{Key: record.FederationKey(uid), Value: value, ModRevision: 1}
+	}
+	at := func(cluster, service string, coordinator bool) record.Member {
+		return record.Member{UID: cluster + service, ClusterID: cluster, ServiceName: service, Coordinator: coordinator}
+	}
+	v := Of(of("u1", "alice", at("a", "fish", true), at("b", "fish-b", false)), of("u2", "bob", at("c", "fish-b", true)))
+	for subject, want := range map[string]string{"alice": "b", "bob": "c", "carol": ""} {
+		p, err := v.Find(identity.Caller{Subject: subject}, "fish-b", "")
+		if (err != nil) != (want == "") || err == nil && p.At().ClusterID != want {
+			t.Errorf("%s: %+v, %v", subject, p, err)
+		}
+	}
+	if p, err := v.Find(identity.Caller{Subject: "alice"}, "fish-b", "c"); err != nil || p.Rec.Owner != "bob" {
+		t.Errorf("where the cluster is named: %+v, %v", p, err)
+	}
+}
+
 // TestMembersThatStayAreListedOnce, also while a change lists them again.
 func TestMembersThatStayAreListedOnce(t *testing.T) {
 	stays, added, leaves := record.Member{UID: "stays", ClusterID: "a"}, record.Member{UID: "added", ClusterID: "b"}, record.Member{UID: "leaves", ClusterID: "c"}
