@@ -129,6 +129,9 @@ func (d *decoder) object(path string, v *value, dst reflect.Value) {
 			if extra == nil {
 				extra = Extra{}
 			}
+			if d.text && handedOnAsText(dst.Type(), in.key) {
+				in.value = in.value.asText()
+			}
 			extra[in.key] = in.value.appendJSON(nil)
 			continue
 		}

@@ -147,6 +147,34 @@ functions:
 	}
 }
 
+// TestNumbersOfKServeAreTextWhereOSCARWantsIt: it refuses the service otherwise.
+func TestNumbersOfKServeAreTextWhereOSCARWantsIt(t *testing.T) {
+	f := parseFDL(t, `
+functions:
+  oscar:
+  - name: svc
+    kserve:
+      type: inference
+      storage_uri: s3://m
+      inference: {model_format: onnx, runtime: 2}
+      CPU: 0.5
+      memory: 0x10
+      min_scale: 1
+      max_scale: 2
+      enable_gpu: true
+      set_auth: false
+      args: [--port, 8080, true]
+      env: {PORT: 8080, DEBUG: True, NONE: ~}
+      new: 1
+`).Functions[0].Service
+	want := `{"name":"svc","kserve":{"type":"inference","storage_uri":"s3://m","inference":{"model_format":"onnx","runtime":"2"},"CPU":"0.5",` +
+		`"args":["--port","8080","true"],"enable_gpu":true,"env":{"PORT":"8080","DEBUG":"true","NONE":null},"max_scale":2,"memory":"0x10","min_scale":1,` +
+		`"new":1,"set_auth":false}}`
+	if got := text(t, f); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
 func TestFDLViolations(t *testing.T) {
 	tests := []struct {
 		name, in string

@@ -55,7 +55,7 @@ func unknownOf(path string, v reflect.Value, found *[]UnknownKey) {
 		for _, f := range fields {
 			known = append(known, f.name)
 		}
-		passed := handedOn(v.Type())
+		passed, _ := handedOn(v.Type())
 		known = append(known, passed...)
 		for _, key := range keysInOrder(v.Field(extra)) {
 			if slices.ContainsFunc(passed, func(name string) bool { return strings.EqualFold(name, key.String()) }) {
@@ -70,14 +70,23 @@ func unknownOf(path string, v reflect.Value, found *[]UnknownKey) {
 }
 
 // handedOn lists the keys of an object that OSCAR v4.1.2 knows and that no field here holds: they are sent as they came.
-func handedOn(t reflect.Type) []string {
+// texts are those of them that are text, or hold it.
+func handedOn(t reflect.Type) (keys, texts []string) {
 	switch t {
 	case reflect.TypeFor[Kserve]():
-		return []string{"llm_inference", "api_version", "min_scale", "max_scale", "cpu", "memory", "args", "env", "enable_gpu", "set_auth"}
+		texts = []string{"llm_inference", "api_version", "cpu", "memory", "args", "env"}
+		return append([]string{"min_scale", "max_scale", "enable_gpu", "set_auth"}, texts...), texts
 	case reflect.TypeFor[KserveInference]():
-		return []string{"runtime"}
+		texts = []string{"runtime"}
+		return texts, texts
 	}
-	return nil
+	return nil, nil
+}
+
+// handedOnAsText says whether a key of handedOn is text, or holds it.
+func handedOnAsText(t reflect.Type, key string) bool {
+	_, texts := handedOn(t)
+	return slices.ContainsFunc(texts, func(name string) bool { return strings.EqualFold(name, key) })
 }
 
 func keysInOrder(m reflect.Value) []reflect.Value {

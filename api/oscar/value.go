@@ -200,6 +200,26 @@ func (p *parser) object(depth int) (*value, error) {
 	return v, err
 }
 
+// asText is the value with its numbers and booleans as texts.
+func (v *value) asText() *value {
+	out := *v
+	switch v.kind {
+	case kindNumber, kindBool:
+		return &value{kind: kindString, text: v.text}
+	case kindArray:
+		out.items = make([]*value, len(v.items))
+		for i, item := range v.items {
+			out.items[i] = item.asText()
+		}
+	case kindObject:
+		out.fields = make([]entry, len(v.fields))
+		for i, f := range v.fields {
+			out.fields[i] = entry{f.key, f.value.asText()}
+		}
+	}
+	return &out
+}
+
 // digits is a number as JSON writes it.
 func (v *value) digits() string {
 	if v.number != "" {

@@ -43,6 +43,30 @@ func TestTheFormKnowsWhatIsText(t *testing.T) {
 	}
 }
 
+// Of KServe the form knows what OSCAR v4.1.2 does not read as text: package oscar hands these keys on as they come.
+func TestTheFormKnowsWhatOfKServeIsNoText(t *testing.T) {
+	source, err := os.ReadFile("src/create/keys.ts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var noText []string
+	for key, value := range map[string]any{
+		"min_scale": 0, "max_scale": 1, "cpu": "0.2", "memory": "256Mi", "enable_gpu": false, "set_auth": true,
+	} {
+		service := &oscar.Service{Kserve: &oscar.Kserve{Extra: oscar.Extra{key: nil}}}
+		if unknown := oscar.UnknownKeys(service); len(unknown) > 0 {
+			t.Errorf("package oscar does not know %s", unknown[0].Path)
+		}
+		if _, text := value.(string); !text {
+			noText = append(noText, key)
+		}
+	}
+	slices.Sort(noText)
+	if got := slices.Sorted(slices.Values(wordsOf(t, string(source), "noTextInKserve"))); !slices.Equal(got, noText) {
+		t.Errorf("keys.ts has %q, want %q", got, noText)
+	}
+}
+
 // The page asks an issuer for the scopes that the CLI asks for.
 func TestThePageKnowsTheScopesOfALogin(t *testing.T) {
 	source, err := os.ReadFile("src/session/oidc.ts")

@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -225,6 +226,29 @@ func losesAnAnswer(t *testing.T, lost *outage) (*world.World, chan<- struct{}) {
 			inner.ServeHTTP(rw, r)
 		})
 	}}), answers
+}
+
+// TestNumbersAndTruthValuesOfKServeAreSentAsSuch: OSCAR refuses a service in which they are texts.
+func TestNumbersAndTruthValuesOfKServeAreSentAsSuch(t *testing.T) {
+	w := world.New(t, world.Options{Names: []string{"grayify"}, Sim: world.QuickJobs})
+	s := open(t, w)
+	s.admin()
+	s.goTo("/create", "Create a service")
+	s.Until("document.querySelector('.definition')")
+	s.Fill(fdlArea, "functions:\n  oscar:\n  - oscar-cluster-a:\n      name: grayify\n      image: i\n      script: |\n        true\n"+
+		"      kserve:\n        type: inference\n        storage_uri: s3://models/m\n        inference: {model_format: onnx, runtime: 2}\n"+
+		"        min_scale: 1\n        max_scale: 2\n        enable_gpu: true\n        set_auth: false\n        cpu: 0.5\n        args: [8080]\n        env: {PORT: 8080}\n")
+	s.Click("Show the plan")
+	s.Until("document.querySelectorAll('.plan li').length === 1")
+	s.Click("Create it")
+	s.shows("grayify is ready")
+	made := world.Must(w.Client.Service(t.Context(), "grayify", ""))(t)
+	got, err := json.Marshal(made.Kserve)
+	const want = `{"type":"inference","storage_uri":"s3://models/m","inference":{"model_format":"onnx","runtime":"2"},"args":["8080"],"cpu":"0.5",` +
+		`"enable_gpu":true,"env":{"PORT":"8080"},"max_scale":2,"min_scale":1,"set_auth":false}`
+	if err != nil || string(got) != want {
+		t.Errorf("got %s, %v", got, err)
+	}
 }
 
 // TestACreationWhoseAnswerIsLost is sent again with its key, and made once.

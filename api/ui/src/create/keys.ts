@@ -12,6 +12,7 @@ const inFederation = new Set(["group_id", "topology", "delegation", "deployment"
 const inMember = new Set(["type", "cluster_id", "service_name", "url"]);
 const inExpose = new Set(["auth_type", "health_path", "probe_mode"]);
 const notText = new Set(["verify", "ssl_verify"]);
+const noTextInKserve = new Set(["min_scale", "max_scale", "enable_gpu", "set_auth"]);
 
 /**
  * isText says whether OSCAR wants a text at a path of a service, where YAML may have a number or a
@@ -28,8 +29,9 @@ export function isText(path: Path): boolean {
     case "output":
       return path.length >= 3;
     case "mount":
-    case "kserve":
       return path.length >= 2;
+    case "kserve":
+      return path.length >= 2 && !noTextInKserve.has(second);
     case "expose":
       return inExpose.has(second);
     case "storage_providers":
