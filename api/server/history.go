@@ -80,13 +80,18 @@ func (s *Server) rotateToken(w http.ResponseWriter, r *http.Request) error {
 
 // pause answers PUT /system/replicas/{service}/paused.
 func (s *Server) pause(w http.ResponseWriter, r *http.Request) error {
-	var in v1.Paused
+	in := struct {
+		Paused *bool `json:"paused"`
+	}{}
 	if _, err := readJSON(r, "pause", &in); err != nil {
 		return err
 	}
+	if in.Paused == nil {
+		return fault.Invalid(oscar.Violation{Path: "paused", Rule: oscar.RuleRequired, Message: "paused is missing; say true or false"})
+	}
 	st := respond.StateOf(r)
 	st.Location = respond.ReplicasPath(pathParam(r, "service"))
-	view, err := s.cp.Federations.Pause(r.Context(), st.Caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"), st.WriteID, in.Paused)
+	view, err := s.cp.Federations.Pause(r.Context(), st.Caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"), st.WriteID, *in.Paused)
 	if err != nil {
 		return err
 	}

@@ -229,3 +229,17 @@ func (p *params) ifMatch() (int64, error) {
 	}
 	return revision, nil
 }
+
+// unbound refuses a change that its caller has bound to a revision, on a route that does not look at it: it would be done
+// to another state than the one that he has seen.
+func (s *Server) unbound(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if tags := r.Header.Values(respond.IfMatch); len(tags) > 0 && strings.TrimSpace(strings.Join(tags, ",")) != "*" {
+			s.fail(w, r, fault.Invalid(oscar.Violation{
+				Path: respond.IfMatch, Rule: oscar.RuleOneOf, Message: "this change cannot be bound to a revision; send it without the header",
+			}))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

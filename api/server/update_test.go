@@ -202,3 +202,39 @@ func TestARefusedAdditionSaysWhoAndThatNothingIsChanged(t *testing.T) {
 				"oscar-cluster-c/grayifyr2: not needed: the name is taken")
 	}
 }
+
+// TestAChangeThatIsBoundToARevisionIsNotDoneToAnother: where If-Match is not looked at it is refused, and not left out.
+func TestAChangeThatIsBoundToARevisionIsNotDoneToAnother(t *testing.T) {
+	for _, to := range []struct{ method, path, body string }{
+		{"PUT", "/system/replicas/svc/paused", `{"paused":true}`},
+		{"POST", "/system/replicas/svc/rotate-token", ""},
+		{"PUT", "/system/replicas/svc/refresh-token", "token"},
+		{"DELETE", "/system/replicas/svc/refresh-token", ""},
+		{"POST", "/system/services/svc/start", ""},
+		{"POST", "/system/services/svc/stop", ""},
+		{"POST", "/system/services/svc/restart", ""},
+		{"PUT", "/system/clusters/a/state", `{"state":"active"}`},
+	} {
+		f := &fake{err: &fault.Error{Code: fault.CodeNotFound, Message: "it was asked"}}
+		c := newClient(t, f)
+		if p := problemOf(t, c.do(to.method, to.path, to.body, "If-Match", `"7"`, "Accept", "application/problem+json")); p.Status != 400 || len(p.Violations) != 1 || p.Violations[0].Path != "If-Match" {
+			t.Errorf("%s %s: %+v", to.method, to.path, p)
+		}
+		if len(f.calls) > 0 {
+			t.Errorf("%s %s was done: %+v", to.method, to.path, f.calls)
+		}
+		if resp := c.do(to.method, to.path, to.body, "If-Match", "*"); resp.StatusCode != 404 {
+			t.Errorf("%s %s of whatever there is: %d", to.method, to.path, resp.StatusCode)
+		}
+	}
+}
+
+// TestAPauseSaysWhetherItBeginsOrEnds: a body without the word ended it.
+func TestAPauseSaysWhetherItBeginsOrEnds(t *testing.T) {
+	for _, body := range []string{`{}`, `{"pause":true}`, `{"paused":null}`} {
+		f := &fake{}
+		if p := problemOf(t, newClient(t, f).do("PUT", "/system/replicas/svc/paused", body)); p.Status != 400 || len(p.Violations) != 1 || p.Violations[0].Path != "paused" || len(f.calls) > 0 {
+			t.Errorf("%s: %+v, %+v", body, p, f.calls)
+		}
+	}
+}
