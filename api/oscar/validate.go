@@ -40,6 +40,9 @@ func Violations(s *Service) []Violation {
 	add(checkFederation(s)...)
 	add(checkSharedBuckets(s)...)
 	add(checkBounds(s)...)
+	add(slices.DeleteFunc(checkKept(s), func(v Violation) bool { // one that is refused already is told once
+		return slices.ContainsFunc(vs, func(o Violation) bool { return o.Path == v.Path })
+	})...)
 	add(checkSize(s)...)
 	return s.withoutFaults(vs)
 }

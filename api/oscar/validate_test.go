@@ -53,6 +53,8 @@ func TestValidateAccepts(t *testing.T) {
 		"every word":            `{"visibility":"public","federation":{"topology":"none","delegation":"load-based","deployment":"best-effort","drift":"report","group_id":"My.Group_1","rescheduler_threshold":0,"weights":{"cpu":0.5}}}`,
 		"an image of interLink": `{"image":"/cvmfs/unpacked.cern.ch/Some Image","interlink_node_name":"hpc"}`,
 		"an unknown log level":  `{"log_level":"LOUD"}`,
+		"what OSCAR trims":      `{"allowed_users":[" a ",""],"input":[{"storage_provider":" minio ","path":" /in/ "}],"volume":{"size":" 1Gi","mount_path":" /data "}}`,
+		"what OSCAR keeps":      `{"environment":{"variables":{"A":"-x","B":"{\"a\": [1]}","C":"line\n- line\n  {x}\n","D":"--x","E":"a\tb: #c","F":"?x","true":"~"}},"annotations":{"a":"*b &c"},"x_unknown":" - "}`,
 		"119 members":           members(manyMembers(119)...),
 		"119 and 120 endpoints": members(append(manyMembers(119), manyEndpoints(120)...)...),
 	} {
@@ -109,6 +111,22 @@ func TestValidateRefuses(t *testing.T) {
 		{`{"memory":"1e999999999"}`, []Violation{{"memory", "quantity", "1e999999999", `memory "1e999999999" is not a usable quantity; write it as Kubernetes does, as in "256Mi" or "0.5Gi"`}}},
 		{`{"ephemeral_storage_request":"` + strings.Repeat("9", 25) + `"}`, []Violation{
 			{"ephemeral_storage_request", "quantity", strings.Repeat("9", 25), `ephemeral_storage_request "` + strings.Repeat("9", 25) + `" is not a usable quantity; write it as Kubernetes does, as in "1Gi"`},
+		}},
+
+		// OSCAR keeps these so that it cannot read them, nor any list with them, or reads others.
+		{`{"environment":{"variables":{"A":"- a","B":" {","C":"a\r\nb","D":"-","E":"? a"}}}`, []Violation{
+			{"environment.variables.A", "name", "- a", `environment.variables.A "- a" begins with a single -: OSCAR would read back something else, or none of the services of its cluster; begin it otherwise`},
+			{"environment.variables.B", "name", " {", `environment.variables.B " {" begins or ends with a blank: OSCAR would read back something else, or none of the services of its cluster; take that away`},
+			{"environment.variables.C", "name", "a\r\nb", `environment.variables.C "a\r\nb" has a control character: OSCAR would read back something else, or none of the services of its cluster; take that away`},
+			{"environment.variables.D", "name", "-", `environment.variables.D "-" begins with a single -: OSCAR would read back something else, or none of the services of its cluster; begin it otherwise`},
+			{"environment.variables.E", "name", "? a", `environment.variables.E "? a" begins with a single ?: OSCAR would read back something else, or none of the services of its cluster; begin it otherwise`},
+		}},
+		{`{"environment":{"variables":{"A\"B":"x"}}}`, []Violation{
+			{`environment.variables["A\"B"]`, "name", `A"B`, `key "A\"B" has a " or \: OSCAR would read back something else, or none of the services of its cluster; leave that out`},
+		}},
+		{`{"storage_providers":{"webdav":{"d":{"hostname":"h","password":" hunter2"}}},"kserve":{"type":"t","storage_uri":"u","args":["- a"]}}`, []Violation{
+			{"storage_providers.webdav.d.password", "name", nil, `storage_providers.webdav.d.password begins or ends with a blank: OSCAR would read back something else, or none of the services of its cluster; take that away`},
+			{"kserve.args[0]", "name", "- a", `kserve.args[0] "- a" begins with a single -: OSCAR would read back something else, or none of the services of its cluster; begin it otherwise`},
 		}},
 
 		{`{"federation":{"topology":"ring"}}`, []Violation{{"federation.topology", "one_of", "ring", `topology "ring" is unknown; use none, star, tree or mesh`}}},
