@@ -75,9 +75,9 @@ func Difference(asked, got map[string]any) string {
 			"volume", "volume_status", "deployment", "cluster_id":
 			// OSCAR's own, hidden, or immutable.
 		case "input":
-			same = sameJSON(places(want, name), places(have, name))
+			same = sameJSON(places(want, name, name), places(have, name, name))
 		case "output":
-			same = sameJSON(places(want, origin), places(have, origin))
+			same = sameJSON(places(want, name, origin), places(have, name, origin))
 		case "log_level":
 			same = logLevel(want) == logLevel(have)
 		case "script":
@@ -125,8 +125,8 @@ func originOf(asked map[string]any) (bucket string, worker bool) {
 	return text(asked["name"]), false
 }
 
-// places are inputs or outputs with their paths as OSCAR writes them.
-func places(v any, bucket string) []any {
+// places are inputs or outputs of a service as OSCAR shows them. bucket is that of a path in minio.default without one.
+func places(v any, name, bucket string) []any {
 	list, _ := v.([]any)
 	out := make([]any, 0, len(list))
 	for _, item := range list {
@@ -137,11 +137,14 @@ func places(v any, bucket string) []any {
 		}
 		place = maps.Clone(place)
 		path := strings.Trim(text(place["path"]), " /")
-		provider, _ := oscar.ProviderRef(text(place["storage_provider"]))
-		if !strings.Contains(path, "/") && (provider == oscar.ProviderMinIO || provider == oscar.ProviderS3) {
+		switch provider, id := oscar.ProviderRef(text(place["storage_provider"])); {
+		case strings.Contains(path, "/"):
+		case provider == oscar.ProviderMinIO && id == oscar.ProviderDefault:
 			path = bucket + "/" + path
+		case provider == oscar.ProviderMinIO, provider == oscar.ProviderS3:
+			path = name + "/" + path
 		}
-		place["path"] = path
+		place["path"], place["storage_provider"] = path, strings.TrimSpace(text(place["storage_provider"]))
 		maps.DeleteFunc(place, func(_ string, v any) bool { return zero(v) })
 		out = append(out, place)
 	}

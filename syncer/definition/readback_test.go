@@ -114,6 +114,14 @@ func TestDifference(t *testing.T) {
 	if field := Difference(worker, shown); field != "" {
 		t.Errorf("a worker differs in %s", field)
 	}
+	// In another store it goes to the one that is named as the worker.
+	for _, provider := range []string{"s3.far", "minio.far"} {
+		worker["output"] = []any{map[string]any{"storage_provider": provider, "path": "out"}}
+		shown["output"] = []any{map[string]any{"storage_provider": provider, "path": "w/out"}}
+		if field := Difference(worker, shown); field != "" {
+			t.Errorf("a worker with an output at %s differs in %s", provider, field)
+		}
+	}
 }
 
 // TestDifferenceWithItself: whatever is asked, itself is what was asked.
