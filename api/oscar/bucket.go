@@ -23,6 +23,26 @@ func Buckets(s *Service) []string {
 	return sortedKeys(set)
 }
 
+// Elsewhere says whether an output is in a bucket of a store that is not the cluster's own MinIO.
+func (io IO) Elsewhere() bool {
+	provider, id := ProviderRef(io.Provider)
+	return provider == ProviderS3 || provider == ProviderMinIO && id != ProviderDefault
+}
+
+// BucketsElsewhere lists the buckets of outputs that are elsewhere, sorted, each once. OSCAR does not tell them from
+// buckets of the cluster's own MinIO of these names: a POST that fails deletes those, another sets their tags, and each
+// gives the owner rights on them.
+func BucketsElsewhere(s *Service) []string {
+	set := map[string]bool{}
+	for _, out := range s.Output {
+		if path := strings.Trim(out.Path, " /"); path != "" && out.Elsewhere() {
+			bucket, _ := bucketOf(false, s.Name, path)
+			set[bucket] = true
+		}
+	}
+	return sortedKeys(set)
+}
+
 // PrivateBuckets lists the buckets that OSCAR makes for the allowed users of a service
 // under isolation USER, sorted, each once; nil under another.
 func PrivateBuckets(s *Service) []string {

@@ -2,6 +2,7 @@ package definition
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,8 +28,32 @@ func clearStorage(fields map[string]json.RawMessage) {
 	fields[fieldMount] = json.RawMessage(`{"storage_provider":"","path":""}`)
 }
 
+// withoutElsewhere takes the outputs out of a POST that are in other stores. OSCAR refuses it where their bucket stands
+// there, as it does for each replica but the first, and deletes a bucket of that name here when it fails. The PUT that
+// follows does neither.
+func withoutElsewhere(fields map[string]json.RawMessage) error {
+	raw, ok := fields[fieldOutput]
+	if !ok {
+		return nil
+	}
+	var outputs []json.RawMessage
+	var places []oscar.IO
+	if err := errors.Join(json.Unmarshal(raw, &outputs), json.Unmarshal(raw, &places)); err != nil {
+		return fmt.Errorf("output: %w", err)
+	}
+	here := []json.RawMessage{}
+	for i, place := range places {
+		if !place.Elsewhere() {
+			here = append(here, outputs[i])
+		}
+	}
+	var err error
+	fields[fieldOutput], err = json.Marshal(here)
+	return err
+}
+
 // Body is what is sent: the definition without a namespace (OSCAR would honour it),
-// without storage when attaching, and with the annotation that names the buckets
+// without storage when attaching, without outputs elsewhere in a POST that makes buckets, and with the annotation that names the buckets
 // that this life made. A PUT keeps what OSCAR gave the service that stands, which is
 // nil for a POST: the owner, what it gave to a user's service when he made it, and the
 // volume. It empties secrets that are not asked for any more. A POST that adopts a volume uses the one that is there.
@@ -55,8 +80,13 @@ func (d *Definition) Body(stands *manager.Service, storage, adopts, byOwner bool
 			return nil, err
 		}
 	}
-	if !storage {
+	switch {
+	case !storage:
 		clearStorage(fields)
+	case stands == nil && d.MakesBuckets():
+		if err := withoutElsewhere(fields); err != nil {
+			return nil, err
+		}
 	}
 	if len(made) > 0 {
 		annotations := maps.Clone(d.Service.Annotations)

@@ -163,6 +163,13 @@ func (d *Definition) DataBuckets() []string {
 	return oscar.Buckets(&s)
 }
 
+// Elsewhere are the names of buckets that outputs have in other stores, but for those that the cluster's own MinIO is to
+// have for it, too.
+func (d *Definition) Elsewhere() []string {
+	own := d.DataBuckets()
+	return slices.DeleteFunc(oscar.BucketsElsewhere(d.Service), func(name string) bool { return slices.Contains(own, name) })
+}
+
 // InputBuckets are those of inputs: uploads there start jobs of the service.
 func (d *Definition) InputBuckets() []string {
 	s := *d.Service
@@ -210,6 +217,15 @@ func UsersService(d *record.Desired) bool { return d.Owner != oscar.OwnerAdmin }
 
 // BucketsOf are the buckets that a service of OSCAR names.
 func BucketsOf(service *manager.Service) ([]string, error) { return bucketsIn(service.JSON) }
+
+// ElsewhereOf are the names of buckets in other stores that a service of OSCAR names.
+func ElsewhereOf(service *manager.Service) ([]string, error) {
+	var s oscar.Service
+	if err := json.Unmarshal(service.JSON, &s); err != nil {
+		return nil, err
+	}
+	return oscar.BucketsElsewhere(&s), nil
+}
 
 func bucketsIn(shown json.RawMessage) ([]string, error) {
 	var s oscar.Service

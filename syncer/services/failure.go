@@ -90,7 +90,7 @@ func (s *Services) refuseBucket(ctx context.Context, v *observation, step act, a
 	if bucket == "" || err != nil {
 		return false, err
 	}
-	s.failed(v.name, step, failure{reason: reason, message: foreignBucketMessage(bucket, reason), definite: true})
+	s.failed(v.name, step, failure{reason: reason, message: v.foreignBucketMessage(bucket, reason), definite: true})
 	return true, nil
 }
 
@@ -106,7 +106,7 @@ func (s *Services) refuseMount(v *observation, already []string) bool {
 		bucket, exists := v.buckets[name]
 		if exists && bucket.Owner != v.desired.Owner && !slices.Contains(known, name) {
 			reason := record.ReasonForeignBucket
-			s.failed(v.name, update, failure{reason: reason, message: foreignBucketMessage(name, reason), definite: true})
+			s.failed(v.name, update, failure{reason: reason, message: v.foreignBucketMessage(name, reason), definite: true})
 			return true
 		}
 	}

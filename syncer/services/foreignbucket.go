@@ -17,9 +17,12 @@ import (
 // That this life made a bucket of the name, or an earlier one left it, is memory: it
 // may have been deleted, and another may stand there. So memory makes up for tags that
 // are missing, since OSCAR's PUT sets none, and for no others.
+//
+// OSCAR does not tell a bucket elsewhere from one here: it must be this owner's, too, if it stands.
 func (s *Services) foreignBucket(ctx context.Context, v *observation, already []string) (name string, reason record.Reason, err error) {
 	made := definition.Union(s.notedBuckets(v), s.madeBuckets(v))
-	for _, name := range v.def.DataBuckets() {
+	elsewhere := v.def.Elsewhere()
+	for _, name := range slices.Concat(v.def.DataBuckets(), elsewhere) {
 		bucket, exists := v.buckets[name]
 		if !exists {
 			continue
@@ -34,7 +37,7 @@ func (s *Services) foreignBucket(ctx context.Context, v *observation, already []
 			if !used {
 				continue
 			}
-		case service == v.name && owned:
+		case service == v.name && owned, bucket.Tagged() && owned && slices.Contains(elsewhere, name):
 			continue
 		case service == "" && owned && (own || left):
 			continue
@@ -88,7 +91,10 @@ func (s *Services) usedByOthers(ctx context.Context, v *observation, bucket stri
 	return false, nil
 }
 
-func foreignBucketMessage(bucket string, reason record.Reason) string {
+func (v *observation) foreignBucketMessage(bucket string, reason record.Reason) string {
+	if slices.Contains(v.def.Elsewhere(), bucket) {
+		return fmt.Sprintf("bucket %q exists on the cluster and is not of the federation; OSCAR takes it for the one that an output names in another store: use another path there, or delete it here if nobody needs it", bucket)
+	}
 	if reason == record.ReasonBucketLeft {
 		return fmt.Sprintf("bucket %q was left on the cluster by a service of this name of another owner; it is not touched: delete or rename it there, or use another path", bucket)
 	}

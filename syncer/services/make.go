@@ -3,6 +3,7 @@ package services
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/oscarfed/oscarfed/store/record"
@@ -10,7 +11,7 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
-// create sends the POST. One that finds buckets of an earlier life is sent
+// create sends the POST, without outputs elsewhere, which the update that follows adds. One that finds buckets of an earlier life is sent
 // without storage, since OSCAR would refuse it; the update that follows attaches. So it is
 // with a Secret that is left (leftsecret.go). A
 // volume of an earlier life is used by its name.
@@ -142,7 +143,11 @@ func (s *Services) update(ctx context.Context, v *observation, repair bool) (boo
 		return false, err
 	}
 	made := s.madeBuckets(v)
-	if refused, err := s.refuseBucket(ctx, v, update, already...); refused || err != nil {
+	elsewhere, err := definition.ElsewhereOf(v.service)
+	if err != nil {
+		return false, err
+	}
+	if refused, err := s.refuseBucket(ctx, v, update, slices.Concat(already, elsewhere)...); refused || err != nil {
 		return false, err
 	}
 	if s.refuseMount(v, already) {

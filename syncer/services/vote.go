@@ -78,7 +78,7 @@ func (s *Services) check(ctx context.Context, v *observation) (*refusal, error) 
 		return nil, err
 	}
 	if bucket, reason, err := s.foreignBucket(ctx, v, nil); bucket != "" || err != nil {
-		return &refusal{reason, foreignBucketMessage(bucket, reason)}, err
+		return &refusal{reason, v.foreignBucketMessage(bucket, reason)}, err
 	}
 	if v.service == nil {
 		if _, no, err := s.chooseVolume(ctx, v); no != nil || err != nil {
