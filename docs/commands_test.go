@@ -21,10 +21,10 @@ type programs map[string]map[string]bool
 // add enters a command by its help.
 func (p programs) add(name, help string, also map[string]bool) {
 	flags := map[string]bool{"-h": true, "--help": true}
-	for _, m := range regexp.MustCompile(`(?m)^\s+(?:(-\w), )?(--[a-z-]+)`).FindAllStringSubmatch(help, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\s+(?:(-\w), )?(--[a-z0-9-]+)`).FindAllStringSubmatch(help, -1) {
 		flags[m[1]], flags[m[2]] = true, true
 	}
-	for not := range named(help, regexp.MustCompile(`(--no-[a-z-]+)`)) {
+	for not := range named(help, regexp.MustCompile(`(--no-[a-z0-9-]+)`)) {
 		flags[not] = true
 	}
 	maps.Copy(flags, also)

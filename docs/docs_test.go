@@ -88,8 +88,8 @@ func TestEveryFlagIsDocumented(t *testing.T) {
 		if status := run(t.Context(), []string{"--help"}, &help); status != 0 {
 			t.Fatalf("%s --help ended with %d: %s", heading, status, help.String())
 		}
-		code := named(help.String(), regexp.MustCompile(`(?m)^\s+(?:-\w, )?--([a-z-]+)`))
-		same(t, "flag of "+heading, code, named(section(t, reference, heading), regexp.MustCompile("(?m)^- `--([a-z-]+)`")))
+		code := named(help.String(), regexp.MustCompile(`(?m)^\s+(?:-\w, )?--([a-z0-9-]+)`))
+		same(t, "flag of "+heading, code, named(section(t, reference, heading), regexp.MustCompile("(?m)^- `--([a-z0-9-]+)`")))
 	}
 }
 

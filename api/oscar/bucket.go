@@ -24,8 +24,8 @@ func Buckets(s *Service) []string {
 }
 
 // Elsewhere says whether an output is in a bucket of a store that is not the cluster's own MinIO.
-func (io IO) Elsewhere() bool {
-	provider, id := ProviderRef(io.Provider)
+func (v IO) Elsewhere() bool {
+	provider, id := ProviderRef(v.Provider)
 	return provider == ProviderS3 || provider == ProviderMinIO && id != ProviderDefault
 }
 

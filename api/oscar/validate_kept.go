@@ -73,7 +73,7 @@ func (w *keptWalk) value(at []string, path string, v reflect.Value) {
 		for _, f := range fields {
 			w.value(slices.Concat(at, []string{f.name}), joinPath(path, f.name), v.Field(f.index))
 		}
-		if extraAt >= 0 && handedOn(v.Type()) != nil { // OSCAR drops what it does not know
+		if keys, _ := handedOn(v.Type()); extraAt >= 0 && keys != nil { // OSCAR drops what it does not know
 			w.mapping(at, path, v.Field(extraAt))
 		}
 	default:

@@ -53,8 +53,8 @@ func withoutElsewhere(fields map[string]json.RawMessage) error {
 }
 
 // Body is what is sent: the definition without a namespace (OSCAR would honour it),
-// without storage when attaching, without outputs elsewhere in a POST that makes buckets, and with the annotation that names the buckets
-// that this life made. A PUT keeps what OSCAR gave the service that stands, which is
+// without storage when attaching, without outputs elsewhere in a POST that makes buckets,
+// and with the annotation that names the buckets that this life made. A PUT keeps what OSCAR gave the service that stands, which is
 // nil for a POST: the owner, what it gave to a user's service when he made it, and the
 // volume. It empties secrets that are not asked for any more. A POST that adopts a volume uses the one that is there.
 //

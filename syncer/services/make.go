@@ -11,10 +11,10 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
-// create sends the POST, without outputs elsewhere, which the update that follows adds. One that finds buckets of an earlier life is sent
-// without storage, since OSCAR would refuse it; the update that follows attaches. So it is
-// with a Secret that is left (leftsecret.go). A
-// volume of an earlier life is used by its name.
+// create sends the POST, without outputs elsewhere, which the update that follows adds. One that
+// finds buckets of an earlier life is sent without storage, since OSCAR would refuse it; the update
+// that follows attaches. So it is with a Secret that is left (leftsecret.go). A volume of an earlier
+// life is used by its name.
 func (s *Services) create(ctx context.Context, v *observation) (bool, error) {
 	made := s.madeBuckets(v)
 	if refused, err := s.refuseBucket(ctx, v, create); refused || err != nil {
