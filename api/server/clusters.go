@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/api/server/respond"
@@ -18,6 +21,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/listing"
+	"github.com/oscarfed/oscarfed/internal/suggest"
 )
 
 // Clusters are the use cases of registered clusters.
@@ -183,7 +187,11 @@ func readJSON(r *http.Request, noun string, into any) ([]byte, error) {
 // only: what a cluster may be is the control plane's to say.
 func readCluster(r *http.Request) (*clusters.Spec, error) {
 	var in v1.ClusterSpec
-	if _, err := readJSON(r, "cluster", &in); err != nil {
+	body, err := readJSON(r, "cluster", &in)
+	if err != nil {
+		return nil, err
+	}
+	if err := knownOfCluster(body); err != nil {
 		return nil, err
 	}
 	return &clusters.Spec{
@@ -193,6 +201,41 @@ func readCluster(r *http.Request) (*clusters.Spec, error) {
 		Labels:        in.Labels,
 		AllowedGroups: in.AllowedGroups,
 	}, nil
+}
+
+// knownOfCluster refuses keys that no cluster has: without allowed_groups, misspelt, a cluster lets everybody in.
+// What GET answers may be sent back.
+func knownOfCluster(body []byte) error {
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(body, &given); err != nil {
+		return fault.Invalid(jsonViolation(err))
+	}
+	known := keysOf(reflect.TypeFor[v1.Cluster]())
+	settable := keysOf(reflect.TypeFor[v1.ClusterSpec]())
+	var vs []oscar.Violation
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		if !slices.ContainsFunc(known, func(name string) bool { return strings.EqualFold(name, key) }) {
+			vs = append(vs, oscar.Violation{
+				Path: respond.Cut(key, 40), Rule: oscar.RuleOneOf,
+				Message: fmt.Sprintf("a cluster has no %q%s", respond.Cut(key, 40), suggest.Words(key, settable)),
+			})
+		}
+	}
+	if len(vs) > 0 {
+		return fault.Invalid(vs...)
+	}
+	return nil
+}
+
+// keysOf are the JSON keys of a struct.
+func keysOf(t reflect.Type) []string {
+	var keys []string
+	for _, f := range reflect.VisibleFields(t) {
+		if key, _, _ := strings.Cut(f.Tag.Get("json"), ","); key != "" {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // jsonViolation says what encoding/json did not like.

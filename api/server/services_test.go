@@ -360,6 +360,15 @@ func TestClusters(t *testing.T) {
 			t.Errorf("Location is %q", resp.Header.Get("Location"))
 		}
 	}
+	// Without its groups a cluster lets everybody in.
+	f := &fake{cluster: &registered}
+	for _, method := range []string{"POST", "PUT"} {
+		path := "/system/clusters" + map[string]string{"PUT": "/c1"}[method]
+		p := problemOf(t, newClient(t, f).do(method, path, `{"cluster_id":"c1","endpoint":"https://c1","allowed_group":["vo"]}`))
+		if len(p.Violations) != 1 || p.Violations[0].Message != `a cluster has no "allowed_group"; did you mean "allowed_groups"?` || len(f.calls) > 0 {
+			t.Errorf("%s: %+v, calls %+v", method, p, f.calls)
+		}
+	}
 }
 
 // oscar-cli puts the name that it knows an endpoint by into what it sends there. This is
