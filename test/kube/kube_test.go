@@ -43,7 +43,7 @@ func below(t *testing.T, services string) func(log *slog.Logger) *kube.Client {
 	account := install(t, services)
 	return func(log *slog.Logger) *kube.Client {
 		t.Helper()
-		c, err := kube.New(account, kube.Config{Services: services, LeaseTerm: 15 * time.Second, Logger: log})
+		c, err := kube.New(account, kube.Config{Services: services, LeaseTerm: time.Minute, Logger: log})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,6 +87,7 @@ func newWorld(t *testing.T, services string) *world.World {
 	open := below(t, services)
 	return world.New(t, world.Options{Clusters: []string{cluster}, Names: []string{services}, Syncer: func(c *syncer.Config) {
 		c.Kube, c.Resync = open(c.Logger), time.Hour
+		c.SessionTTL = time.Minute // as the Lease: a busy machine ends neither, and no other syncer takes over
 	}})
 }
 

@@ -116,8 +116,8 @@ func ofJobs() []defect {
 		one(
 			"a syncer that stops does not send a job that it has begun",
 			"syncer/jobs/post.go",
-			"if err := j.session.Writable(until); err != nil {\n\t\tj.postpone(a)",
-			"if err := j.session.Writable(until); err != nil || ctx.Err() != nil {\n\t\tj.postpone(a)",
+			"if err := j.session.Writable(until); err != nil {\n\t\tj.postpone(a, j.cfg.RetryPause)",
+			"if err := j.session.Writable(until); err != nil || ctx.Err() != nil {\n\t\tj.postpone(a, j.cfg.RetryPause)",
 		).was("892b878").shows("a job of a syncer that stops and starts is started once"),
 		one(
 			"whether a report of a job was written is not known when the syncer stops",
