@@ -65,5 +65,5 @@ func (c *Client) Pause(ctx context.Context, service, clusterID string, paused bo
 	if clusterID != "" {
 		path += "?" + onCluster(clusterID).Encode()
 	}
-	return send[v1.Replicas](ctx, c, http.MethodPut, path, v1.Paused{Paused: paused})
+	return send[v1.Replicas](ctx, c, http.MethodPut, path, v1.Paused{Paused: &paused})
 }

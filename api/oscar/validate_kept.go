@@ -106,7 +106,7 @@ func (w *keptWalk) text(at []string, path, text string) {
 }
 
 func (w *keptWalk) report(path string, value any, what, why, way string) {
-	w.found = append(w.found, Violation{Path: path, Rule: RuleName, Value: value, Message: fmt.Sprintf(
+	w.found = append(w.found, Violation{Path: path, Rule: RuleReadBack, Value: value, Message: fmt.Sprintf(
 		"%s %s: OSCAR would read back something else, or none of the services of its cluster; %s", what, why, way)})
 }
 

@@ -115,18 +115,18 @@ func TestValidateRefuses(t *testing.T) {
 
 		// OSCAR keeps these so that it cannot read them, nor any list with them, or reads others.
 		{`{"environment":{"variables":{"A":"- a","B":" {","C":"a\r\nb","D":"-","E":"? a"}}}`, []Violation{
-			{"environment.variables.A", "name", "- a", `environment.variables.A "- a" begins with a single -: OSCAR would read back something else, or none of the services of its cluster; begin it otherwise`},
-			{"environment.variables.B", "name", " {", `environment.variables.B " {" begins or ends with a blank: OSCAR would read back something else, or none of the services of its cluster; take that away`},
-			{"environment.variables.C", "name", "a\r\nb", `environment.variables.C "a\r\nb" has a control character: OSCAR would read back something else, or none of the services of its cluster; take that away`},
-			{"environment.variables.D", "name", "-", `environment.variables.D "-" begins with a single -: OSCAR would read back something else, or none of the services of its cluster; begin it otherwise`},
-			{"environment.variables.E", "name", "? a", `environment.variables.E "? a" begins with a single ?: OSCAR would read back something else, or none of the services of its cluster; begin it otherwise`},
+			{"environment.variables.A", "read_back", "- a", `environment.variables.A "- a" begins with a single -: OSCAR would read back something else, or none of the services of its cluster; begin it otherwise`},
+			{"environment.variables.B", "read_back", " {", `environment.variables.B " {" begins or ends with a blank: OSCAR would read back something else, or none of the services of its cluster; take that away`},
+			{"environment.variables.C", "read_back", "a\r\nb", `environment.variables.C "a\r\nb" has a control character: OSCAR would read back something else, or none of the services of its cluster; take that away`},
+			{"environment.variables.D", "read_back", "-", `environment.variables.D "-" begins with a single -: OSCAR would read back something else, or none of the services of its cluster; begin it otherwise`},
+			{"environment.variables.E", "read_back", "? a", `environment.variables.E "? a" begins with a single ?: OSCAR would read back something else, or none of the services of its cluster; begin it otherwise`},
 		}},
 		{`{"environment":{"variables":{"A\"B":"x"}}}`, []Violation{
-			{`environment.variables["A\"B"]`, "name", `A"B`, `key "A\"B" has a " or \: OSCAR would read back something else, or none of the services of its cluster; leave that out`},
+			{`environment.variables["A\"B"]`, "read_back", `A"B`, `key "A\"B" has a " or \: OSCAR would read back something else, or none of the services of its cluster; leave that out`},
 		}},
 		{`{"storage_providers":{"webdav":{"d":{"hostname":"h","password":" hunter2"}}},"kserve":{"type":"t","storage_uri":"u","args":["- a"]}}`, []Violation{
-			{"storage_providers.webdav.d.password", "name", nil, `storage_providers.webdav.d.password begins or ends with a blank: OSCAR would read back something else, or none of the services of its cluster; take that away`},
-			{"kserve.args[0]", "name", "- a", `kserve.args[0] "- a" begins with a single -: OSCAR would read back something else, or none of the services of its cluster; begin it otherwise`},
+			{"storage_providers.webdav.d.password", "read_back", nil, `storage_providers.webdav.d.password begins or ends with a blank: OSCAR would read back something else, or none of the services of its cluster; take that away`},
+			{"kserve.args[0]", "read_back", "- a", `kserve.args[0] "- a" begins with a single -: OSCAR would read back something else, or none of the services of its cluster; begin it otherwise`},
 		}},
 
 		{`{"federation":{"topology":"ring"}}`, []Violation{{"federation.topology", "one_of", "ring", `topology "ring" is unknown; use none, star, tree or mesh`}}},

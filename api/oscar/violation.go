@@ -44,6 +44,7 @@ const (
 	RuleType            = "type"
 	RuleDefinedProvider = "defined_provider"
 	RuleSharedBucket    = "shared_bucket"
+	RuleReadBack        = "read_back"
 )
 
 // LimitViolations cuts a long list: an answer stays readable and bounded. The

@@ -80,9 +80,7 @@ func (s *Server) rotateToken(w http.ResponseWriter, r *http.Request) error {
 
 // pause answers PUT /system/replicas/{service}/paused.
 func (s *Server) pause(w http.ResponseWriter, r *http.Request) error {
-	in := struct {
-		Paused *bool `json:"paused"`
-	}{}
+	var in v1.Paused
 	if _, err := readJSON(r, "pause", &in); err != nil {
 		return err
 	}

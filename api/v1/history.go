@@ -19,7 +19,8 @@ type RollbackTo struct {
 
 // Paused says whether a federation's services are left alone.
 type Paused struct {
-	Paused bool `json:"paused"`
+	// Paused is required in a request: nothing said is no end of a pause.
+	Paused *bool `json:"paused"`
 }
 
 // ClusterState is what the administrator wants of a cluster: active, cordoned or paused.

@@ -304,7 +304,7 @@ func (p *round) full(v *view.View, h *head) {
 func (p *round) assign(v *view.View, h *head, c choice) {
 	j := v.Jobs.ByID.Get(h.jobs.First().ID())
 	m, next := c.candidates.Members[c.at], *j.Rec
-	if !m.Replica() || (amount{Request: h.request}).dominant(p.cluster(v, m.ClusterID).total) == 0 {
+	if !m.Replica() || h.takesNothing(p.cluster(v, m.ClusterID)) {
 		p.free[sender{account: h.account}]++
 		p.free[sender{h.account, h.fed.UID}]++
 	}

@@ -150,12 +150,17 @@ func (p *round) rankAt(v *view.View, h *head, c *cluster) rank {
 	of := u.federations[h.fed.UID]
 	out := p.weighed(h, u.dominant(c.total), of.dominant(c.total))
 	out.accountJobs, out.federationJobs = u.jobs, of.jobs
-	if (amount{Request: h.request}).dominant(c.total) > 0 {
+	if !h.takesNothing(c) {
 		return out
 	}
 	free := p.rankOfFree(h)
 	out.account, out.federation = max(out.account, free.account), max(out.federation, free.federation)
 	return out
+}
+
+// takesNothing says whether the first job of a class takes no part of a cluster.
+func (h *head) takesNothing(c *cluster) bool {
+	return amount{Request: h.request}.dominant(c.total) == 0
 }
 
 // rankOfFree is the rank of a class whose first job takes no part of any cluster, as at an endpoint. What it takes is a place

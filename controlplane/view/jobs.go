@@ -206,12 +206,9 @@ func countFor[K comparable](table Table[K, Table[string, int]], key K, federatio
 
 // AccountOf is the account that a job counts for: its sender, or the owner of the service whose
 // token was used.
-func AccountOf(j *record.Job) string {
-	if j.By != "" {
-		return j.By
-	}
-	return j.Owner
-}
+func AccountOf(j *record.Job) string { return accountOf(j.By, j.Owner) }
+
+func accountOf(by, owner string) string { return cmp.Or(by, owner) }
 
 // Session is the create revision of a cluster's session; 0 for none.
 func (v *View) Session(cluster string) int64 {

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"iter"
 	"maps"
 	"time"
@@ -36,7 +35,7 @@ type JobHead struct {
 }
 
 // Account is AccountOf the job.
-func (h JobHead) Account() string { return cmp.Or(h.By, h.Owner) }
+func (h JobHead) Account() string { return accountOf(h.By, h.Owner) }
 
 // Get is a job; the zero value for none.
 func (t JobTable) Get(id string) Versioned[record.Job] { return t.m[id].get() }

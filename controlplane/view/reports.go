@@ -20,7 +20,7 @@ const (
 	// maxReportText every other text: identifiers, fingerprints, URLs.
 	MaxReportWord = 64
 	maxReportText = 4 << 10
-	// maxReportList is how many entries of a list are kept: all buckets of a service are far fewer.
+	// maxReportList is how many entries of a list are kept. A service has 2200 buckets at most.
 	maxReportList = 2 * oscar.MaxPrivateBuckets
 	// listsPerByte is how many bytes the lists of a report may take in memory for each byte of it. Ours take less than
 	// three. Lists of empty objects would take twenty and more, and all that a cluster may write would fill the memory.
@@ -64,7 +64,7 @@ func withinBounds(report any, raw int) error {
 		return fmt.Errorf("it has %d bytes, and a syncer writes %d at most", raw, most)
 	}
 	lists := 0
-	if err := boundTexts("", v, &lists); err != nil {
+	if err := bound("", v, &lists); err != nil {
 		return err
 	}
 	if lists > listsPerByte*raw {
@@ -80,8 +80,8 @@ func withinBounds(report any, raw int) error {
 	return err
 }
 
-// boundTexts adds to lists what the lists take in memory.
-func boundTexts(name string, v reflect.Value, lists *int) error {
+// bound bounds a value and all in it, and adds to lists what its lists take in memory.
+func bound(name string, v reflect.Value, lists *int) error {
 	switch v.Kind() {
 	case reflect.String:
 		if sentences[name] {
@@ -100,14 +100,14 @@ func boundTexts(name string, v reflect.Value, lists *int) error {
 		}
 	case reflect.Pointer:
 		if !v.IsNil() {
-			return boundTexts(name, v.Elem(), lists)
+			return bound(name, v.Elem(), lists)
 		}
 	case reflect.Slice:
 		// Users of its OSCAR may have chosen this text: the rest of the report stays valid.
 		*lists += v.Len() * int(v.Type().Elem().Size())
 		kept := v.Slice(0, 0)
 		for i := range v.Len() {
-			if kept.Len() < maxReportList && boundTexts(name, v.Index(i), lists) == nil {
+			if kept.Len() < maxReportList && bound(name, v.Index(i), lists) == nil {
 				kept = reflect.Append(kept, v.Index(i))
 			}
 		}
@@ -115,7 +115,7 @@ func boundTexts(name string, v reflect.Value, lists *int) error {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if f := v.Type().Field(i); f.IsExported() && f.Type != reflect.TypeFor[record.Time]() {
-				if err := boundTexts(f.Name, v.Field(i), lists); err != nil {
+				if err := bound(f.Name, v.Field(i), lists); err != nil {
 					return err
 				}
 			}

@@ -54,9 +54,10 @@ func withoutElsewhere(fields map[string]json.RawMessage) error {
 
 // Body is what is sent: the definition without a namespace (OSCAR would honour it),
 // without storage when attaching, without outputs elsewhere in a POST that makes buckets,
-// and with the annotation that names the buckets that this life made. A PUT keeps what OSCAR gave the service that stands, which is
-// nil for a POST: the owner, what it gave to a user's service when he made it, and the
-// volume. It empties secrets that are not asked for any more. A POST that adopts a volume uses the one that is there.
+// and with the annotation that names the buckets that this life made. A PUT keeps what OSCAR
+// gave the service that stands, which is nil for a POST: the owner, what it gave to a user's
+// service when he made it, and the volume. It empties secrets that are not asked for any more.
+// A POST that adopts a volume uses the one that is there.
 //
 // byOwner says that it is sent with the owner's token.
 func (d *Definition) Body(stands *manager.Service, storage, adopts, byOwner bool, made []string) ([]byte, error) {
@@ -283,7 +284,7 @@ func giveBack(fields map[string]json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	if named, err := bucketsIn(stands); err != nil || len(named) > 0 {
+	if named, err := namedIn(stands, oscar.Buckets); err != nil || len(named) > 0 {
 		return err
 	}
 	var taken map[string]json.RawMessage

@@ -216,23 +216,21 @@ func Union(lists ...[]string) []string {
 func UsersService(d *record.Desired) bool { return d.Owner != oscar.OwnerAdmin }
 
 // BucketsOf are the buckets that a service of OSCAR names.
-func BucketsOf(service *manager.Service) ([]string, error) { return bucketsIn(service.JSON) }
+func BucketsOf(service *manager.Service) ([]string, error) {
+	return namedIn(service.JSON, oscar.Buckets)
+}
 
 // ElsewhereOf are the names of buckets in other stores that a service of OSCAR names.
 func ElsewhereOf(service *manager.Service) ([]string, error) {
-	var s oscar.Service
-	if err := json.Unmarshal(service.JSON, &s); err != nil {
-		return nil, err
-	}
-	return oscar.BucketsElsewhere(&s), nil
+	return namedIn(service.JSON, oscar.BucketsElsewhere)
 }
 
-func bucketsIn(shown json.RawMessage) ([]string, error) {
+func namedIn(shown json.RawMessage, buckets func(*oscar.Service) []string) ([]string, error) {
 	var s oscar.Service
 	if err := json.Unmarshal(shown, &s); err != nil {
 		return nil, err
 	}
-	return oscar.Buckets(&s), nil
+	return buckets(&s), nil
 }
 
 // SameOwner compares a bucket's owner with that of a desired record. OSCAR tags

@@ -33,16 +33,20 @@ func TestAnAttemptWithoutAToken(t *testing.T) {
 	}
 }
 
+// jobsAt are jobs of a session whose clock is now.
+func jobsAt(now *time.Time) *Jobs {
+	return &Jobs{
+		cfg:     Config{Limits: Limits{Resend: 5 * time.Minute}, RetryPause: time.Second},
+		session: &session.Session{Cluster: &session.Cluster{Now: func() time.Time { return *now }, Log: slog.New(slog.DiscardHandler)}},
+		due:     worker.New(worker.Config[string]{HandleAll: func(context.Context, []string) {}, Most: 1}),
+	}
+}
+
 // TestAClaimedJobThatCannotBePreparedStays: its definition cannot be read, and it was tried again for ever.
 func TestAClaimedJobThatCannotBePreparedStays(t *testing.T) {
 	t.Parallel()
 	now := planTime
-	j := &Jobs{
-		cfg:     Config{Limits: Limits{Resend: 5 * time.Minute}, RetryPause: time.Second},
-		session: &session.Session{Cluster: &session.Cluster{Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}},
-		due:     worker.New(worker.Config[string]{HandleAll: func(context.Context, []string) {}, Most: 1}),
-	}
-	a := &attempt{key: "job.1"}
+	j, a := jobsAt(&now), &attempt{key: "job.1"}
 	fails := func(err error) {
 		t.Helper()
 		a.memory.busy = true
@@ -79,12 +83,7 @@ func TestAClaimedJobThatCannotBePreparedStays(t *testing.T) {
 func TestAClaimedJobWaitsForTheHolderOfATokenAMinute(t *testing.T) {
 	t.Parallel()
 	now := planTime
-	j := &Jobs{
-		cfg:     Config{Limits: Limits{Resend: 5 * time.Minute}, RetryPause: time.Second},
-		session: &session.Session{Cluster: &session.Cluster{Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}},
-		due:     worker.New(worker.Config[string]{HandleAll: func(context.Context, []string) {}, Most: 1}),
-	}
-	a := &attempt{key: "job.1"}
+	j, a := jobsAt(&now), &attempt{key: "job.1"}
 	for a.memory.unfit == nil {
 		a.memory.busy = true
 		j.opened(t.Context(), a, nil, &ownertoken.NoTokenError{Reason: record.ReasonTokenHolderAway, Message: "it is away"})
