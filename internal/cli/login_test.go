@@ -36,6 +36,9 @@ type site struct {
 	mu     sync.Mutex
 	// refuses says that the API lets nobody in.
 	refuses atomic.Bool
+	// interrupts says that the person interrupts the command while the API is asked who he is; interrupt does it.
+	interrupts atomic.Bool
+	interrupt  context.CancelFunc
 	// authorizations are those that the API was sent, by path.
 	authorizations map[string][]string
 	// out is all that commands have printed.
@@ -72,6 +75,11 @@ func (s *site) serve(w http.ResponseWriter, r *http.Request) {
 	case "/system/login":
 		answer = v1.Login{Issuers: []v1.LoginIssuer{{Issuer: s.issuer.URL, ClientID: "cli"}}}
 	case "/system/whoami":
+		if s.interrupts.Load() {
+			s.interrupt()
+			<-r.Context().Done()
+			return
+		}
 		subject, _, err := s.issuer.Check(r.Context(), strings.TrimPrefix(given, "Bearer "))
 		if err != nil || subject != person || s.refuses.Load() {
 			w.Header().Set("Content-Type", v1.ProblemType)
@@ -104,6 +112,7 @@ func (s *site) answered(args ...string) (status int, stdout, stderr string) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	defer cancel()
+	s.interrupt = cancel
 	var errs, out await.Output
 	done := make(chan int, 1)
 	go func() {
@@ -342,6 +351,31 @@ func TestALoginThatTheAPIRefusesLeavesTheFormerOne(t *testing.T) {
 }
 
 // TestALoginOfAnotherClientEndsTheFormerOne: that is another session.
+// The person interrupts a login while the API is asked who he is. No login stays that no context names, and the former
+// one is there again.
+func TestAnInterruptedLoginIsTakenBack(t *testing.T) {
+	s := newSite(t)
+	s.interrupts.Store(true)
+	if status, _, stderr := s.login("--endpoint", s.api); status != exit.InProgress {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	if files, err := filepath.Glob(filepath.Join(s.home, "oscarfed", "logins", "*.json")); err != nil || len(files) > 0 {
+		t.Errorf("kept: %v, %v", files, err)
+	}
+	s.interrupts.Store(false)
+	if status, _, stderr := s.login("--endpoint", s.api); status != exit.Done {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	former := s.kept()
+	s.interrupts.Store(true)
+	if status, _, stderr := s.login(); status != exit.InProgress {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	if s.kept().RefreshToken != former.RefreshToken {
+		t.Error("the former login is lost")
+	}
+}
+
 func TestALoginOfAnotherClientEndsTheFormerOne(t *testing.T) {
 	s := newSite(t)
 	s.issuer.Grant(issuer.Grants{OneSession: true})

@@ -26,8 +26,12 @@ import (
 	"github.com/oscarfed/oscarfed/internal/cli/settings"
 )
 
-// maxSkew is how wrong a clock may be before it is mentioned.
-const maxSkew = time.Minute
+const (
+	// maxSkew is how wrong a clock may be before it is mentioned.
+	maxSkew = time.Minute
+	// undoTime bounds how long it takes to take a login back.
+	undoTime = 15 * time.Second
+)
 
 type loginCmd struct {
 	issuerLogin
@@ -97,7 +101,7 @@ func (c *loginCmd) Run(ctx context.Context, a *command.App, flags *pflag.FlagSet
 		return errors.Join(err, undo(ctx, target, record, before))
 	}
 	if err := a.Flags.SetLogin(target); err != nil {
-		return err
+		return errors.Join(err, undo(ctx, target, record, before))
 	}
 	revokeBeside(ctx, before, record)
 	before.Forget(ctx)
@@ -105,8 +109,11 @@ func (c *loginCmd) Run(ctx context.Context, a *command.App, flags *pflag.FlagSet
 	return printWho(a, who)
 }
 
-// undo puts the file back as it was before a login that the API refuses.
+// undo puts the file back as it was before a login that the API refuses, or that was interrupted.
 func undo(ctx context.Context, target settings.LoginTarget, refused, before login.Record) error {
+	// An interruption does not end it: no context would name the new login, and the former one would be lost.
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+	defer stop()
 	revokeBeside(ctx, refused, before)
 	refused.Forget(ctx)
 	if before.API == "" {
