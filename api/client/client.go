@@ -36,7 +36,7 @@ type Config struct {
 	Token          string
 	// TokenOf gives the bearer token of each request, in place of Token. refused is the one that
 	// the API has just refused, empty at first: a call that is refused is sent once more when
-	// TokenOf has another one.
+	// TokenOf has another one. Its error ends a watch, unless it has a method Temporary() bool that says true.
 	TokenOf func(ctx context.Context, refused string) (string, error)
 	// Transport sends requests; nil means outbound.Transport(nil).
 	Transport http.RoundTripper

@@ -263,6 +263,15 @@ type unsentError struct{ err error }
 func (e *unsentError) Error() string { return e.err.Error() }
 func (e *unsentError) Unwrap() error { return e.err }
 
+// final says that the request could not be sent a moment later either; see Config.TokenOf.
+func (e *unsentError) final() bool {
+	may, ok := errors.AsType[interface {
+		error
+		Temporary() bool
+	}](e.err)
+	return !ok || !may.Temporary()
+}
+
 // noAnswer is the error of a request without an answer: which side gave up, and whether the other
 // side may have acted.
 func (c *Client) noAnswer(ctx context.Context, in call, sent bool, err error) error {
@@ -270,7 +279,7 @@ func (c *Client) noAnswer(ctx context.Context, in call, sent bool, err error) er
 		return fmt.Errorf("%s %s: %w", in.method, in.path, context.Cause(ctx))
 	}
 	if unsent, ok := errors.AsType[*unsentError](err); ok {
-		return unsent.err
+		return unsent
 	}
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err // it repeats the URL, with its query

@@ -39,7 +39,7 @@ type stopped struct{ error }
 // as it is now and then after each change, with the id to go on after. A stream
 // that breaks is begun again where it was. It ends with ctx, with fn's error, or
 // with an *Error that asking again would not change, as not_found when the service
-// is gone. Before the first stream it tries as often as for any other request.
+// is gone, or with that of Config.TokenOf. Before the first stream it tries as often as for any other request.
 func (c *Client) WatchReplicas(ctx context.Context, service string, opts WatchOptions, fn func(view *v1.Replicas, id int64) error) error {
 	return follow(ctx, c, watch[v1.Replicas]{
 		what: service, path: replicasPath(service), query: onCluster(opts.ClusterID), event: "replicas", since: opts.Since, broken: opts.Broken, fn: fn,
@@ -83,7 +83,8 @@ func follow[T any](ctx context.Context, c *Client, start watch[T]) error {
 			return fmt.Errorf("watch %s: %w", w.what, context.Cause(ctx))
 		}
 		e, answered := errors.AsType[*Error](err)
-		if answered && !e.transient() || !w.connected && failures >= c.cfg.Tries {
+		unsent, ok := errors.AsType[*unsentError](err)
+		if ok && unsent.final() || answered && !e.transient() || !w.connected && failures >= c.cfg.Tries {
 			return err
 		}
 		if w.broken != nil && err != nil {

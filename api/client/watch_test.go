@@ -318,3 +318,36 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 		t.Errorf("ended with %v", err)
 	}
 }
+
+// A login that has ended is not begun again by asking: a command that waits without a limit would wait for ever.
+// An issuer that is away for a while is asked again.
+func TestAWatchEndsWithItsLogin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &streams{list: []stream{{text: eventOf(1), after: ends}}}
+		over, asked := errors.New("the login is over"), 0
+		c, err := client.New(client.Config{Endpoint: "http://example.org", Transport: s, TokenOf: func(context.Context, string) (string, error) {
+			switch asked++; {
+			case asked == 1, asked == 3:
+				return "t", nil
+			case asked == 2:
+				return "", away{}
+			}
+			return "", over
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		err = c.WatchReplicas(ctx, "s", client.WatchOptions{}, func(*v1.Replicas, int64) error { return nil })
+		if !errors.Is(err, over) || asked != 4 {
+			t.Errorf("%v, after %d tokens", err, asked)
+		}
+	})
+}
+
+// away is why there is no token at this moment.
+type away struct{}
+
+func (away) Error() string   { return "the issuer is away" }
+func (away) Temporary() bool { return true }

@@ -38,6 +38,9 @@ type statusError struct {
 func (e *statusError) Error() string { return e.err.Error() }
 func (e *statusError) Unwrap() error { return e.err }
 
+// Temporary says that what does not answer may do so in a moment: a watch goes on then, see client.Config.
+func (e *statusError) Temporary() bool { return e.status == NotReachable }
+
 // Errorf is an error with the status that it means.
 func Errorf(status int, format string, args ...any) error {
 	return &statusError{status, fmt.Errorf(format, args...)}
