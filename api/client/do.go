@@ -131,7 +131,8 @@ func worthAgain(e *Error, brief bool) bool {
 	case v1.CodeUnavailable, v1.CodeExhausted:
 		return true
 	case v1.CodeUnknownOutcome:
-		return brief || e.Err != nil // no answer; with one, the wait that was asked for is over
+		// No answer, of a proxy's control plane either; with one, the wait that was asked for is over.
+		return brief || e.Err != nil || e.Problem.Status == http.StatusBadGateway
 	}
 	return false
 }
@@ -154,10 +155,10 @@ func (c *Client) try(ctx context.Context, in call, patience time.Duration) (*ans
 		return nil, fmt.Errorf("%s %s: %w: more than %d bytes", in.method, in.path, errTooLarge, maxAnswer)
 	}
 	if resp.StatusCode >= 300 {
-		return nil, answerError(in.method, in.path, resp, body)
+		return nil, answerError(in, resp, body)
 	}
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") {
-		return nil, answerError(in.method, in.path, resp, nil)
+		return nil, answerError(in, resp, nil)
 	}
 	if why := resp.Header.Get(v1.MissingHeader); why != "" && c.onMissing != nil {
 		c.onMissing(why)
@@ -252,7 +253,7 @@ func (c *Client) stream(ctx context.Context, in call, want string) (*http.Respon
 	if err != nil {
 		return nil, c.noAnswer(ctx, in, true, err)
 	}
-	return nil, answerError(in.method, in.path, resp, body)
+	return nil, answerError(in, resp, body)
 }
 
 const eventStreamType = "text/event-stream"

@@ -44,7 +44,8 @@ func (e *Error) Code() string { return e.Problem.Code }
 
 // answerError reads an answer that is an error. What does not come from a
 // control plane (a proxy, another server) gets the code that fits its status.
-func answerError(method, path string, resp *http.Response, body []byte) *Error {
+func answerError(in call, resp *http.Response, body []byte) *Error {
+	method, path := in.method, in.path
 	e := &Error{Method: method, Path: path, Location: resp.Header.Get("Location")}
 	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 {
 		e.RetryAfter = time.Duration(s) * time.Second
@@ -55,6 +56,13 @@ func answerError(method, path string, resp *http.Response, body []byte) *Error {
 		return e
 	}
 	code := codeOf(resp.StatusCode)
+	switch {
+	case code == v1.CodeUnknownOutcome && in.reads():
+		code = v1.CodeUnavailable // a read has no outcome
+	case resp.StatusCode == http.StatusBadGateway && !in.reads():
+		// A proxy says so also when its control plane took the request, and died before it answered.
+		code = v1.CodeUnknownOutcome
+	}
 	if resp.StatusCode < 400 && media != "application/json" { // a control plane does not answer so
 		code = v1.CodeUnavailable
 	}

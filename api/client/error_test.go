@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 )
 
@@ -55,7 +56,7 @@ func TestProblems(t *testing.T) {
 func TestAnswersWithoutAProblem(t *testing.T) {
 	for status, code := range map[int]string{
 		400: v1.CodeInvalid, 401: v1.CodeUnauthenticated, 403: v1.CodeForbidden, 404: v1.CodeUnavailable, 409: v1.CodeConflict,
-		412: v1.CodeConflict, 413: v1.CodeTooLarge, 429: v1.CodeExhausted, 500: v1.CodeInternal, 502: v1.CodeUnavailable,
+		412: v1.CodeConflict, 413: v1.CodeTooLarge, 429: v1.CodeExhausted, 500: v1.CodeInternal, 502: v1.CodeUnknownOutcome,
 		503: v1.CodeUnavailable, 504: v1.CodeUnknownOutcome, 418: v1.CodeInternal,
 	} {
 		c := newClient(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -71,6 +72,40 @@ func TestAnswersWithoutAProblem(t *testing.T) {
 			e.RetryAfter != 30*time.Second || !strings.HasPrefix(e.Problem.Detail, "sorry") || len(e.Problem.Detail) > 600 {
 			t.Errorf("%d: %+v", status, e)
 		}
+	}
+}
+
+// A proxy's 504 to a read says nothing of an outcome, and its 502 to a write does not say that nothing was done. Both are
+// asked again where that is safe.
+func TestAProxyWithoutAnAnswer(t *testing.T) {
+	var asked atomic.Int32
+	c := newClient(t, func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		status := http.StatusGatewayTimeout
+		if r.Method == http.MethodPost {
+			status = http.StatusBadGateway
+		}
+		w.WriteHeader(status)
+	})
+	_, err := c.Job(t.Context(), "j")
+	if e := asError(t, err); e.Code() != v1.CodeUnavailable || asked.Swap(0) != client.DefaultTries {
+		t.Errorf("a read: %v", err)
+	}
+	_, err = c.Plan(t.Context(), &oscar.Service{Name: "s"}, client.PlanOptions{})
+	if e := asError(t, err); e.Code() != v1.CodeUnavailable || asked.Swap(0) != client.DefaultTries {
+		t.Errorf("a plan: %v", err)
+	}
+	_, err = c.SubmitJob(t.Context(), "s", nil, client.JobOptions{IdempotencyKey: "k"})
+	if e := asError(t, err); e.Code() != v1.CodeUnknownOutcome || asked.Swap(0) != client.DefaultTries {
+		t.Errorf("a job: %v", err)
+	}
+	_, err = c.CreateService(t.Context(), &oscar.Service{Name: "s"}, client.CreateOptions{IdempotencyKey: "k"})
+	if e := asError(t, err); e.Code() != v1.CodeUnknownOutcome || asked.Swap(0) != client.DefaultTries {
+		t.Errorf("a creation: %v", err)
+	}
+	_, err = c.CancelJob(t.Context(), "j")
+	if e := asError(t, err); e.Code() != v1.CodeUnknownOutcome || asked.Swap(0) != 1 {
+		t.Errorf("an order: %v", err)
 	}
 }
 
