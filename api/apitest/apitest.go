@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -136,6 +137,9 @@ func (c *Checker) Check(r *http.Request, status int, header http.Header, body []
 	if response == nil || response.Value == nil {
 		return errors.New("this status is not described")
 	}
+	if names := undescribed(response.Value, header); len(names) > 0 {
+		return fmt.Errorf("headers that are not described: %s", strings.Join(names, ", "))
+	}
 	input := &openapi3filter.ResponseValidationInput{
 		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route},
 		Status:                 status,
@@ -162,6 +166,28 @@ func (c *Checker) Check(r *http.Request, status int, header http.Header, body []
 	}
 	input.SetBodyBytes(body)
 	return openapi3filter.ValidateResponse(r.Context(), input)
+}
+
+// ofAnyAnswer are the headers that need no description: HTTP and browsers know them, or a function has sent
+// them (Ce-, of CloudEvents).
+var ofAnyAnswer = []string{ //nolint:gochecknoglobals // A constant.
+	"Accept-Ranges", "Access-Control-", "Cache-Control", "Ce-", "Connection", "Content-", "Cross-Origin-", "Date", "Location", "Referrer-Policy",
+	"Retry-After", "Upgrade", "Vary", "Warning", "WWW-Authenticate", "X-Accel-Buffering", "X-Content-Type-Options", middleware.RequestIDHeader,
+}
+
+// undescribed are the headers of an answer that its description lacks.
+func undescribed(response *openapi3.Response, header http.Header) (out []string) {
+	for name := range header {
+		known := slices.ContainsFunc(ofAnyAnswer, func(prefix string) bool { return strings.HasPrefix(name, http.CanonicalHeaderKey(prefix)) })
+		for described := range response.Headers {
+			known = known || http.CanonicalHeaderKey(described) == name
+		}
+		if !known {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // described is the request as the description has it: HEAD is GET, and a

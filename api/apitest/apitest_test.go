@@ -53,6 +53,7 @@ func TestChecks(t *testing.T) {
 		{"unknown path", answer{"GET", "/x", 404, plain, "404 page not found"}, ""},
 		{"unknown method", answer{"PATCH", "/health", 404, plain, "404 page not found"}, ""},
 
+		{"one more header", answer{"GET", "/health", 200, map[string]string{"Content-Type": plain["Content-Type"], "Oscarfed-Pending": "0"}, "Ok"}, "Oscarfed-Pending"},
 		{"one more field", answer{"GET", "/system/info", 200, jsonType, strings.Replace(info, "{", `{"more":1,`, 1)}, "more"},
 		{"one field less", answer{"GET", "/system/info", 200, jsonType, strings.Replace(info, `"git_commit":"x",`, "", 1)}, "git_commit"},
 		{"another type", answer{"GET", "/system/info", 200, jsonType, strings.Replace(info, `"clusters":3`, `"clusters":"3"`, 1)}, "clusters"},

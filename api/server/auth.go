@@ -54,7 +54,7 @@ func (s *Server) authenticateBy(next http.Handler, who func(*http.Request) (iden
 		}
 		s.accepted.Note(r, caller.User(), true)
 		if caller.LifeToken {
-			w.Header().Set("Warning", lifeTokenWarning)
+			w.Header().Set(warningHeader, lifeTokenWarning)
 			s.log.WarnContext(r.Context(), "a service's token for its OSCAR was shown to the control plane; the next version refuses it", "request_id", respond.StateOf(r).ID, "route", respond.RouteOf(r), "service_uid", caller.Service)
 		}
 		st := respond.StateOf(r)

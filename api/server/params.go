@@ -17,12 +17,14 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/request"
 )
 
-// Headers of our own.
+// Headers of answers.
 const (
 	// replayedHeader is true when an earlier request with the same key had this outcome.
 	replayedHeader = "Idempotent-Replayed"
 	// pendingHeader counts replicas whose tombstone is not acknowledged yet.
 	pendingHeader = "Oscarfed-Pending"
+	// warningHeader tells of what was passed over.
+	warningHeader = "Warning"
 )
 
 // maxIdempotencyKey in bytes.

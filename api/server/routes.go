@@ -46,7 +46,7 @@ func (s *Server) common() []func(http.Handler) http.Handler {
 	return middleware.Common(middleware.Config{
 		Logger: s.log, Metrics: s.metrics, Tracer: s.cfg.Tracer, TrustedProxies: s.cfg.TrustedProxies, Origins: s.cfg.Origins,
 		Sent:     []string{respond.IfMatch, lastEventIDHeader, v1.IdempotencyHeader, v1.PlanHeader},
-		Answered: []string{pendingHeader, replayedHeader, v1.MissingHeader, clusterHeader, v1.ContinueHeader},
+		Answered: []string{pendingHeader, replayedHeader, jobIDHeader, warningHeader, v1.MissingHeader, clusterHeader, v1.ContinueHeader},
 	})
 }
 

@@ -337,3 +337,37 @@ func TestNothingIsAnsweredBeforeTheControlPlaneIsReady(t *testing.T) {
 		t.Errorf("%d requests reached the control plane; %d routes were walked", n, walked)
 	}
 }
+
+// A page of an origin that --cors-origins names reads and sends every header that is described, but for those
+// between syncer and control plane.
+func TestPagesOfOtherOriginsHaveEveryHeader(t *testing.T) {
+	doc, err := openapi3.NewLoader().LoadFromData([]byte(api.OpenAPI))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const origin = "https://dashboard.example.org"
+	c := newClient(t, &fake{}, func(cfg *server.Config) { cfg.Origins = []string{origin} })
+	exposed := strings.Split(c.do("GET", "/system/services", "", "Origin", origin).Header.Get("Access-Control-Expose-Headers"), ", ")
+	allowed := func(name string) bool {
+		return preflight(c, "/system/services", origin, "POST", strings.ToLower(name)).Header.Get("Access-Control-Allow-Headers") != ""
+	}
+	for path, item := range doc.Paths.Map() {
+		if path == "/system/relay" {
+			continue
+		}
+		for method, op := range item.Operations() {
+			for _, p := range op.Parameters {
+				if p.Value.In == openapi3.ParameterInHeader && !allowed(p.Value.Name) {
+					t.Errorf("%s %s: %s may not be sent", method, path, p.Value.Name)
+				}
+			}
+			for status, response := range op.Responses.Map() {
+				for name := range response.Value.Headers {
+					if name != "Cache-Control" && !slices.Contains(exposed, http.CanonicalHeaderKey(name)) {
+						t.Errorf("%s %s: %s of %s cannot be read", method, path, name, status)
+					}
+				}
+			}
+		}
+	}
+}

@@ -141,7 +141,7 @@ func warnOfUnknown(h http.Header, service *oscar.Service) {
 			break
 		}
 		text := u.Path + " is not known and has no effect" + suggest.Words(u.Key, u.Known)
-		h.Add("Warning", "299 oscarfed "+strconv.QuoteToASCII(text))
+		h.Add(warningHeader, "299 oscarfed "+strconv.QuoteToASCII(text))
 	}
 }
 

@@ -118,7 +118,7 @@ func crossOrigin(origins, sent, answered []string) func(http.Handler) http.Handl
 			http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions,
 		},
 		AllowedHeaders: append([]string{"Authorization", "Content-Type", "Accept", "X-Requested-With", "Prefer", RequestIDHeader}, sent...),
-		ExposedHeaders: append([]string{"Location", "ETag", "Retry-After", "Preference-Applied", RequestIDHeader}, answered...),
+		ExposedHeaders: append([]string{"Location", "ETag", "Retry-After", "Preference-Applied", "WWW-Authenticate", RequestIDHeader}, answered...),
 		MaxAge:         600,
 	})
 }
