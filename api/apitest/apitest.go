@@ -170,8 +170,8 @@ func (c *Checker) Check(r *http.Request, status int, header http.Header, body []
 
 // ofAnyAnswer are the headers that need no description: HTTP and browsers know them, or a function has sent
 // them (Ce-, of CloudEvents).
-var ofAnyAnswer = []string{ //nolint:gochecknoglobals // A constant.
-	"Accept-Ranges", "Access-Control-", "Cache-Control", "Ce-", "Connection", "Content-", "Cross-Origin-", "Date", "Location", "Referrer-Policy",
+var ofAnyAnswer = []string{
+	"Accept-Ranges", "Access-Control-", "Cache-Control", "Ce-", "Connection", "Content-", "Cross-Origin-", "Date", "ETag", "Location", "Referrer-Policy",
 	"Retry-After", "Upgrade", "Vary", "Warning", "WWW-Authenticate", "X-Accel-Buffering", "X-Content-Type-Options", middleware.RequestIDHeader,
 }
 
