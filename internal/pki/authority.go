@@ -74,10 +74,20 @@ func Load(certFile, keyFile string, now func() time.Time) (*Authority, error) {
 		return nil, fmt.Errorf("authority: the key in %s cannot sign", keyFile)
 	case !pair.Leaf.IsCA || !pair.Leaf.BasicConstraintsValid || pair.Leaf.KeyUsage&x509.KeyUsageCertSign == 0:
 		return nil, fmt.Errorf("authority: the certificate in %s may not sign others", certFile)
-	case now().After(pair.Leaf.NotAfter):
-		return nil, fmt.Errorf("authority: the certificate in %s ended on %s", certFile, pair.Leaf.NotAfter.UTC().Format(time.DateOnly))
 	}
-	return &Authority{cert: pair.Leaf, key: signer, pem: encodeCert(pair.Leaf.Raw), now: now}, nil
+	a := &Authority{cert: pair.Leaf, key: signer, pem: encodeCert(pair.Leaf.Raw), now: now}
+	if err := a.ended(now()); err != nil {
+		return nil, fmt.Errorf("%s: %w", certFile, err)
+	}
+	return a, nil
+}
+
+// ended says that the authority's own certificate is over: what it signs is of no use.
+func (a *Authority) ended(now time.Time) error {
+	if now.Before(a.cert.NotAfter) {
+		return nil
+	}
+	return fmt.Errorf("authority: its certificate ended on %s", a.cert.NotAfter.UTC().Format(time.DateOnly))
 }
 
 func create(dir, name string, now time.Time) error {
@@ -127,13 +137,16 @@ type Subject struct {
 }
 
 // Sign makes a certificate in PEM for a public key. One with hosts is a server's,
-// which may also be a client of its peers; any other is a client's.
+// which may also be a client of its peers; any other is a client's. An authority that has ended signs nothing.
 func (a *Authority) Sign(key crypto.PublicKey, s Subject) ([]byte, error) {
 	serial, err := newSerial()
 	if err != nil {
 		return nil, err
 	}
 	now := a.now()
+	if err := a.ended(now); err != nil {
+		return nil, err
+	}
 	end := now.Add(s.Life)
 	if end.After(a.cert.NotAfter) {
 		end = a.cert.NotAfter // the authority's own certificate ends then

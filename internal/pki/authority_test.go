@@ -84,7 +84,9 @@ func TestLifeEndsWithTheAuthority(t *testing.T) {
 		t.Fatal(err)
 	}
 	later := time.Now().Add(pki.AuthorityLife - time.Hour)
-	a, err := pki.LoadOrCreate(dir, "test", func() time.Time { return later })
+	gone := later.Add(2 * time.Hour)
+	now := later
+	a, err := pki.LoadOrCreate(dir, "test", func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +97,10 @@ func TestLifeEndsWithTheAuthority(t *testing.T) {
 	if end := parse(t, cert).NotAfter; end.After(parse(t, a.CertPEM()).NotAfter) {
 		t.Errorf("it ends on %s", end)
 	}
-	gone := later.Add(2 * time.Hour)
+	now = gone
+	if _, _, err := a.Issue(pki.Subject{Name: "x", Life: 24 * time.Hour}); err == nil {
+		t.Error("an authority that has ended signs")
+	}
 	if _, err := pki.LoadOrCreate(dir, "test", func() time.Time { return gone }); err == nil {
 		t.Error("an authority that has ended was loaded")
 	}

@@ -28,8 +28,8 @@ func (a *Authority) Client(name string, life time.Duration) *Client {
 func (c *Client) Certificate() (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.authority.now()
-	if c.present != nil && now.Before(c.renew) {
+	now := c.authority.now().Round(0) // without the monotonic clock, which stands still while a machine is suspended
+	if c.present != nil && now.Before(c.renew) && !now.Before(c.present.Leaf.NotBefore) {
 		return c.present, nil
 	}
 	certPEM, keyPEM, err := c.authority.Issue(c.subject)

@@ -128,4 +128,12 @@ func TestAClientsCertificateIsRenewedInTime(t *testing.T) {
 	if next := get(); next == first || !next.Leaf.NotAfter.After(first.Leaf.NotAfter) {
 		t.Error("it was not made anew after 17 hours")
 	}
+	ahead := get()
+	at.now = at.now.Add(-72 * time.Hour)
+	if get() == ahead {
+		t.Error("the clock was set back to before its start, and it was not made anew")
+	}
+	if c.renew != c.renew.Round(0) {
+		t.Error("it goes by the monotonic clock, which stands still while a machine is suspended")
+	}
 }

@@ -2,7 +2,9 @@ package enroll_test
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -221,6 +223,7 @@ func TestAnswersThatAreNotUsed(t *testing.T) {
 		"no certificate":       func(e *v1.Enrolment) { e.Certificate = "" },
 		"two certificates":     func(e *v1.Enrolment) { e.Certificate += e.Certificate },
 		"another key":          func(e *v1.Enrolment) { e.Certificate = signed(t, foreign, other.Public()) },
+		"one that is over":     func(e *v1.Enrolment) { e.Certificate = over(t, foreign, e.Certificate) },
 		"no CA":                func(e *v1.Enrolment) { e.EtcdCA = "hello" },
 		"no endpoint":          func(e *v1.Enrolment) { e.EtcdEndpoints = nil },
 		"an endpoint in clear": func(e *v1.Enrolment) { e.EtcdEndpoints = append(e.EtcdEndpoints, "http://127.0.0.1:2379") },
@@ -256,6 +259,21 @@ func TestAnswersThatAreNotUsed(t *testing.T) {
 func signed(t *testing.T, a *pki.Authority, key any) string {
 	t.Helper()
 	cert, err := a.Sign(key, pki.Subject{Name: "a.u1", Life: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(cert)
+}
+
+// over is a certificate for the same key that ended when it was signed.
+func over(t *testing.T, a *pki.Authority, certificate string) string {
+	t.Helper()
+	block, _ := pem.Decode([]byte(certificate))
+	leaf, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := a.Sign(leaf.PublicKey, pki.Subject{Name: "a.u1", Life: -time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

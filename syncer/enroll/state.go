@@ -67,6 +67,8 @@ func check(s saved, cluster string, key *ecdsa.PrivateKey) (*enrolled, error) {
 		return nil, fmt.Errorf("the certificate is for %q", leaf.Subject.CommonName)
 	case !key.PublicKey.Equal(leaf.PublicKey):
 		return nil, errors.New("the certificate is for another key")
+	case pki.Life(leaf) <= 0:
+		return nil, errors.New("the certificate was over when it was made: the authority that signs has ended")
 	case s.EtcdCA != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(s.EtcdCA)):
 		return nil, errors.New("etcd's CA is not a certificate in PEM")
 	case len(s.EtcdEndpoints) == 0:
