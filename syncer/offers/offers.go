@@ -264,7 +264,7 @@ func (o *Offers) change(ctx context.Context, v *offeredJob, d decision) error {
 	if errors.Is(err, kube.ErrJobRefused) {
 		switch d.step {
 		case stepMark, stepHold, stepSuspend, stepDeactivate:
-			o.seen.refuse(v.job.UID, err.Error())
+			o.seen.refuse(v.key, v.job.UID, err.Error())
 		}
 	}
 	if err == nil {

@@ -33,7 +33,7 @@ func (s *seenJobs) note(key kube.JobKey, job *kube.Job) (theirs int, first bool)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if before := s.jobs[key]; before != nil {
-		if job == nil || job.UID != before.UID {
+		if job == nil || job.Ended || job.UID != before.UID {
 			delete(s.refusals, before.UID)
 		}
 		if delete(s.of[before.Service], key); len(s.of[before.Service]) == 0 {
@@ -76,10 +76,13 @@ func (s *seenJobs) all() []kube.JobKey {
 	return slices.Collect(maps.Keys(s.jobs))
 }
 
-func (s *seenJobs) refuse(uid, message string) {
+// refuse notes what Kubernetes said to an attempt, for as long as the Job is there and has not ended.
+func (s *seenJobs) refuse(key kube.JobKey, uid, message string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.refusals[uid] = message
+	if job := s.jobs[key]; job != nil && job.UID == uid {
+		s.refusals[uid] = message
+	}
 }
 
 func (s *seenJobs) refusal(uid string) string {
