@@ -67,7 +67,7 @@ func New(run context.Context, now *session.Session, o OSCAR, k Kubernetes, recov
 	a.Infos = NewShared(run, now.Now, noting(a.Health, manager.OpInfo, o.Info))
 	a.Storages = NewShared(run, now.Now, noting(a.Health, manager.OpConfig, o.Storage))
 	a.ids = NewShared(run, now.Now, a.identify)
-	a.Admissions = newAdmissions(now.Now, o.Admits)
+	a.Admissions = newAdmissions(run, now.Now, o.Admits)
 	return a
 }
 
@@ -80,6 +80,7 @@ func (a *Answers) Wait() {
 	a.Infos.Wait()
 	a.Storages.Wait()
 	a.ids.Wait()
+	a.Admissions.Wait()
 }
 
 // Listing is one answer to a list, by service name.
