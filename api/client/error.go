@@ -45,8 +45,7 @@ func (e *Error) Code() string { return e.Problem.Code }
 // answerError reads an answer that is an error. What does not come from a
 // control plane (a proxy, another server) gets the code that fits its status.
 func answerError(in call, resp *http.Response, body []byte) *Error {
-	method, path := in.method, in.path
-	e := &Error{Method: method, Path: path, Location: resp.Header.Get("Location")}
+	e := &Error{Method: in.method, Path: in.path, Location: resp.Header.Get("Location")}
 	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 {
 		e.RetryAfter = time.Duration(s) * time.Second
 	}
@@ -72,7 +71,7 @@ func answerError(in call, resp *http.Response, body []byte) *Error {
 		Status:    resp.StatusCode,
 		Code:      code,
 		Detail:    excerpt(body),
-		Instance:  path,
+		Instance:  in.path,
 		RequestID: resp.Header.Get("X-Request-ID"),
 	}
 	switch {
@@ -82,7 +81,7 @@ func answerError(in call, resp *http.Response, body []byte) *Error {
 		e.Problem.Title = "No control plane answers here: the answer is a page for people"
 		e.Problem.Detail = ""
 	case resp.StatusCode == http.StatusNotFound && e.Problem.Detail == "404 page not found": // so do Go's servers answer, ours too
-		e.Problem.Title = "What answers here does not know " + method + " " + path + ": a control plane that is older than this client, or another server"
+		e.Problem.Title = "What answers here does not know " + in.method + " " + in.path + ": a control plane that is older than this client, or another server"
 		e.Problem.Detail = ""
 	case resp.StatusCode < 500 && media != "application/json":
 		e.Problem.Title = "No control plane answers here: the answer is " + strings.TrimSpace(resp.Status) + " of another server"

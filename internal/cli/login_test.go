@@ -350,7 +350,6 @@ func TestALoginThatTheAPIRefusesLeavesTheFormerOne(t *testing.T) {
 	}
 }
 
-// TestALoginOfAnotherClientEndsTheFormerOne: that is another session.
 // The person interrupts a login while the API is asked who he is. No login stays that no context names, and the former
 // one is there again.
 func TestAnInterruptedLoginIsTakenBack(t *testing.T) {
@@ -376,6 +375,7 @@ func TestAnInterruptedLoginIsTakenBack(t *testing.T) {
 	}
 }
 
+// TestALoginOfAnotherClientEndsTheFormerOne: that is another session.
 func TestALoginOfAnotherClientEndsTheFormerOne(t *testing.T) {
 	s := newSite(t)
 	s.issuer.Grant(issuer.Grants{OneSession: true})

@@ -8,7 +8,7 @@ import (
 )
 
 // Client is a client's certificate with its key, in memory alone. It is made anew at the first use
-// after two thirds of its life.
+// after two thirds of its life, and when the clock was set back to before its start.
 type Client struct {
 	authority *Authority
 	subject   Subject

@@ -33,8 +33,8 @@ func newAdmissions(run context.Context, now func() time.Time, ask func(context.C
 	return &admissions{run: run, ask: ask, now: now, until: map[[sha256.Size]byte]time.Time{}}
 }
 
-// Check is nil when OSCAR accepts the user. Callers at a time share one call, which outlives each of them: of one who
-// ends his plan the vote on his creation does not depend.
+// Check is nil when OSCAR accepts the user. Callers at a time share one call. It ends with run, not with the caller that
+// asked first: a person may end a plan while his creation waits for its vote.
 func (a *admissions) Check(ctx context.Context, as manager.Bearer) error {
 	key := sha256.Sum256([]byte(as))
 	if a.known(key, a.now()) {
