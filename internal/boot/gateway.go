@@ -60,6 +60,10 @@ func gatewayMain(ctx context.Context, args []string, stdout, stderr io.Writer) i
 
 // RunGateway runs the gateway until ctx ends. It writes one line to out when it listens.
 func RunGateway(ctx context.Context, cfg Gateway, log *slog.Logger, out io.Writer) error {
+	return runGateway(ctx, cfg, newRegistry(), log, out)
+}
+
+func runGateway(ctx context.Context, cfg Gateway, registry *prometheus.Registry, log *slog.Logger, out io.Writer) error {
 	authority, err := loadAuthority(cfg.EtcdAuthority, time.Now)
 	if err != nil {
 		return err
@@ -72,7 +76,6 @@ func RunGateway(ctx context.Context, cfg Gateway, log *slog.Logger, out io.Write
 	if err != nil {
 		return fmt.Errorf("the gateway: %w", err)
 	}
-	registry := newRegistry()
 	if err := measureCertificate(registry, certificate); err != nil {
 		return err
 	}
@@ -124,16 +127,21 @@ func registerGateway(registry prometheus.Registerer, gw *gateway.Gateway, calls 
 	}, func() float64 { _, n := gw.Clusters(); return float64(n) })
 	safe := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "oscarfed_etcd_gateway_open", Help: "1 while clusters are let in: etcd was reached, and asks who is calling.",
-	}, func() float64 {
-		if gw.Safe() {
-			return 1
-		}
-		return 0
-	})
-	for _, c := range []prometheus.Collector{calls, clusters, connections, safe} {
+	}, func() float64 { return oneWhen(gw.Safe()) })
+	reached := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "oscarfed_etcd_gateway_etcd_reached", Help: "1 when etcd answered the gateway's last question about rights; it asks every 3 seconds while a cluster is connected.",
+	}, func() float64 { return oneWhen(gw.Reached()) })
+	for _, c := range []prometheus.Collector{calls, clusters, connections, safe, reached} {
 		if err := registry.Register(c); err != nil {
 			return fmt.Errorf("register metrics: %w", err)
 		}
 	}
 	return nil
+}
+
+func oneWhen(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
 }

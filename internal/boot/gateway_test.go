@@ -9,11 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/oscarfed/oscarfed/internal/pki"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/access"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // A cluster works with an external etcd by the gateway alone. The gateway refuses all other
@@ -41,7 +44,8 @@ func TestTheGatewayLetsClustersIn(t *testing.T) {
 	said, out := io.Pipe()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- RunGateway(ctx, cfg, storetest.Logger(t), out) }()
+	registry := prometheus.NewRegistry()
+	go func() { ended <- runGateway(ctx, cfg, registry, storetest.Logger(t), out) }()
 	line := make([]byte, 200)
 	n, err := said.Read(line)
 	if err != nil {
@@ -89,6 +93,13 @@ func TestTheGatewayLetsClustersIn(t *testing.T) {
 			closeStore(st, storetest.Logger(t))
 		}
 	}
+	// The questions about the connected cluster tell that etcd is gone.
+	told := func(want float64) func() bool {
+		return func() bool { return gauge(t, registry, "oscarfed_etcd_gateway_etcd_reached") == want }
+	}
+	await.Until(t, "etcd is reached", told(1))
+	e.server.Close()
+	await.Until(t, "etcd is gone", told(0))
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)

@@ -41,27 +41,13 @@ func TestTheEndOfTheServersCertificateIsMeasured(t *testing.T) {
 	if err := measureCertificate(registry, files); err != nil {
 		t.Fatal(err)
 	}
-	value := func(name string) float64 {
-		t.Helper()
-		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range families {
-			if f.GetName() == name {
-				return f.Metric[0].GetGauge().GetValue()
-			}
-		}
-		t.Fatalf("there is no %s", name)
-		return 0
-	}
 	left := func() time.Duration {
-		return time.Until(time.Unix(int64(value("oscarfed_server_certificate_end_seconds")), 0))
+		return time.Until(time.Unix(int64(gauge(t, registry, "oscarfed_server_certificate_end_seconds")), 0))
 	}
 	if got := left(); got < 50*time.Minute || got > time.Hour {
 		t.Errorf("it ends in %s", got)
 	}
-	if got := value("oscarfed_server_certificate_life_seconds"); got < 3600 || got > 5*3600 {
+	if got := gauge(t, registry, "oscarfed_server_certificate_life_seconds"); got < 3600 || got > 5*3600 {
 		t.Errorf("its life is %g s", got)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -96,4 +82,20 @@ func TestAControlPlaneMeasuresItsCertificate(t *testing.T) {
 	if err != nil || !measured {
 		t.Errorf("measured %t, %v", measured, err)
 	}
+}
+
+// gauge is the one value of a metric.
+func gauge(t *testing.T, registry prometheus.Gatherer, name string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.Metric[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("there is no %s", name)
+	return 0
 }

@@ -78,7 +78,9 @@ type Gateway struct {
 	shut context.CancelFunc
 	// safe is set while etcd is known to have authentication on.
 	safe atomic.Bool
-	work sync.WaitGroup
+	// reached is set when etcd answered the last question about rights.
+	reached atomic.Bool
+	work    sync.WaitGroup
 }
 
 // New makes a gateway. Nothing is connected yet.
@@ -128,6 +130,9 @@ func (g *Gateway) admit(user string) (rights string, err error) {
 
 // Safe says whether clusters are let in: etcd was reached, and its authentication is on.
 func (g *Gateway) Safe() bool { return g.safe.Load() }
+
+// Reached says whether etcd answered the gateway's last question. It asks while clusters are connected.
+func (g *Gateway) Reached() bool { return g.reached.Load() }
 
 // Clusters is how many users are connected, and by how many connections.
 func (g *Gateway) Clusters() (users, connections int) {

@@ -81,9 +81,12 @@ func (g *Gateway) check(ctx context.Context, users map[string]int) (ok bool) {
 	if probe == unknownUser && g.safe.Load() {
 		return true // no cluster is connected
 	}
-	switch denied, err := g.denied(ctx, probe, record.MetaKey); {
-	case ctx.Err() != nil:
+	denied, err := g.denied(ctx, probe, record.MetaKey)
+	if ctx.Err() != nil {
 		return false
+	}
+	g.reached.Store(err == nil)
+	switch {
 	case err != nil:
 		g.cfg.Logger.Warn("etcd cannot be asked", "error", err)
 		return false
