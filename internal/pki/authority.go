@@ -51,11 +51,13 @@ const (
 
 // LoadOrCreate reads the authority of a directory, or makes one there: ca.crt, and
 // ca.key for its owner alone. The key is written first and the certificate last, so
-// that a start that was cut off between is done again.
+// that a start that was cut off between is done again. Two processes that make it at
+// once have the same one.
 func LoadOrCreate(dir, name string, now func() time.Time) (*Authority, error) {
 	_, err := os.Stat(filepath.Join(dir, AuthorityCertFile))
 	if errors.Is(err, os.ErrNotExist) {
-		if err := create(dir, name, now()); err != nil {
+		err = create(dir, name, now())
+		if err != nil && !errors.Is(err, os.ErrExist) {
 			return nil, fmt.Errorf("make an authority in %s: %w", dir, err)
 		}
 	}
@@ -90,8 +92,13 @@ func (a *Authority) ended(now time.Time) error {
 	return fmt.Errorf("authority: its certificate ended on %s", a.cert.NotAfter.UTC().Format(time.DateOnly))
 }
 
+// create makes the certificate of the key that is there, or of a new one. The error is os.ErrExist
+// when another process was faster.
 func create(dir, name string, now time.Time) error {
-	key, err := NewKey()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	key, err := LoadOrCreateKey(filepath.Join(dir, authorityKeyFile))
 	if err != nil {
 		return err
 	}
@@ -109,11 +116,7 @@ func create(dir, name string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	keyPEM, err := EncodeKey(key)
-	if err != nil {
-		return err
-	}
-	return write(dir, encodeCert(cert), keyPEM)
+	return atomicfile.Create(filepath.Join(dir, AuthorityCertFile), encodeCert(cert), 0o644)
 }
 
 // CertPEM is the authority's certificate, to verify others with.
@@ -239,24 +242,20 @@ func Place(dir string, files map[string][]byte) error {
 		return fmt.Errorf("authority: %w", err)
 	}
 	had, err := os.ReadFile(filepath.Join(dir, AuthorityCertFile))
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return write(dir, cert, key)
-	case err == nil && !bytes.Equal(had, cert):
+	if err == nil && !bytes.Equal(had, cert) {
 		return os.ErrExist
 	}
-	return err
-}
-
-// write writes the key first and the certificate last, which says that there is an authority.
-func write(dir string, certPEM, keyPEM []byte) error {
+	if !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	if err := atomicfile.Write(filepath.Join(dir, authorityKeyFile), keyPEM, 0o600); err != nil {
+	// The certificate, which says that there is an authority, comes last.
+	if err := atomicfile.Write(filepath.Join(dir, authorityKeyFile), key, 0o600); err != nil {
 		return err
 	}
-	return atomicfile.Write(filepath.Join(dir, AuthorityCertFile), certPEM, 0o644)
+	return atomicfile.Write(filepath.Join(dir, AuthorityCertFile), cert, 0o644)
 }
 
 // Derive makes a secret of 32 bytes for a purpose from the authority's key: every process with the

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/oscarfed/oscarfed/internal/pki"
 )
 
@@ -132,6 +134,29 @@ func TestLoadOrCreateKeepsWhatIsThere(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// Two processes start for the first time in one directory.
+func TestTheAuthorityIsOneHoweverManyMakeIt(t *testing.T) {
+	for range 20 {
+		dir := filepath.Join(t.TempDir(), "pki")
+		var made [4]*pki.Authority
+		var group errgroup.Group
+		for i := range made {
+			group.Go(func() (err error) {
+				made[i], err = pki.LoadOrCreate(dir, "test", time.Now)
+				return err
+			})
+		}
+		if err := group.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range made {
+			if !bytes.Equal(a.CertPEM(), made[0].CertPEM()) {
+				t.Fatal("two authorities were made")
+			}
+		}
 	}
 }
 

@@ -19,7 +19,7 @@ const maxKeyFile = 4096
 
 // LoadOrCreateKey reads the private key in a file, or makes the file with a new one, for its owner
 // alone. What it returns would survive the loss of power. Two processes that make the file at once
-// may end with different keys: a caller that can start twice has to lock.
+// have the same key.
 func LoadOrCreateKey(path string) (*ecdsa.PrivateKey, error) {
 	key, err := loadKey(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -32,7 +32,11 @@ func LoadOrCreateKey(path string) (*ecdsa.PrivateKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	return key, atomicfile.Write(path, text, 0o600)
+	err = atomicfile.Create(path, text, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return loadKey(path) // another process was faster
+	}
+	return key, err
 }
 
 // loadKey reads a private key of the kind used here: PKCS #8 in PEM. A file that
