@@ -69,7 +69,7 @@ func allPrograms(t *testing.T) programs {
 	}
 	for name, do := range map[string]run{
 		"oscarfed dev": boot.DevMain, "oscarfed backup": boot.BackupMain, "oscarfed restore": boot.RestoreMain,
-		"oscar-controlplane": daemon(boot.ControlPlaneMain), "oscar-syncer": daemon(boot.SyncerMain),
+		"oscar-controlplane": daemon(boot.ControlPlaneMain), "oscar-syncer": boot.SyncerMain,
 	} {
 		p.add(name, help(name, do), nil)
 	}

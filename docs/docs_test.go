@@ -81,7 +81,7 @@ func TestEveryFlagIsDocumented(t *testing.T) {
 			return boot.ControlPlaneMain(ctx, append([]string{"etcd-gateway"}, args...), out, out)
 		},
 		"oscar-syncer": func(ctx context.Context, args []string, out *bytes.Buffer) int {
-			return boot.SyncerMain(ctx, args, out, out)
+			return boot.SyncerMain(ctx, args, nil, out, out)
 		},
 	} {
 		var help bytes.Buffer

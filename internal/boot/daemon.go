@@ -38,10 +38,10 @@ func ControlPlaneMain(ctx context.Context, args []string, stdout, stderr io.Writ
 }
 
 // SyncerMain is oscar-syncer. It answers the exit status.
-func SyncerMain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+func SyncerMain(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	cfg, err := Load[Syncer]("oscar-syncer", "The daemon beside each OSCAR of an oscarfed federation.", args, stdout)
 	return daemon(ctx, "oscar-syncer", cfg.Log, err, stderr, func(ctx context.Context, log *slog.Logger) error {
-		return RunSyncer(ctx, cfg, log)
+		return RunSyncer(ctx, cfg, stdin, log)
 	})
 }
 

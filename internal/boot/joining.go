@@ -94,7 +94,7 @@ func rootsOf(file string, log *slog.Logger) (outbound.RootPool, error) {
 	return roots.Pool, nil
 }
 
-// token reads the join token. Standard input can be read once: its first line is kept.
+// token reads the join token. Standard input can be read once: its first line is kept for as long as the process runs.
 func (c Joining) token(stdin io.Reader) func() (string, error) {
 	switch c.JoinTokenFile {
 	case "":
@@ -115,7 +115,7 @@ func (c Joining) token(stdin io.Reader) func() (string, error) {
 }
 
 // openEnrolment is nil for a syncer that is told by flags how etcd is reached.
-func openEnrolment(cfg Syncer, roots outbound.RootPool, id *seal.Identity, kubernetes kube.Interface, client syncer.OSCAR, now func() time.Time, registry prometheus.Registerer, log *slog.Logger) (*enroll.Enrolment, error) {
+func openEnrolment(cfg Syncer, token func() (string, error), roots outbound.RootPool, id *seal.Identity, kubernetes kube.Interface, client syncer.OSCAR, now func() time.Time, registry prometheus.Registerer, log *slog.Logger) (*enroll.Enrolment, error) {
 	if cfg.ControlPlane == "" {
 		return nil, nil //nolint:nilnil // there is none, and that is no error
 	}
@@ -128,7 +128,7 @@ func openEnrolment(cfg Syncer, roots outbound.RootPool, id *seal.Identity, kuber
 	}
 	return enroll.Open(enroll.Config{
 		ClusterID: cfg.ClusterID, ControlPlane: cfg.ControlPlane, Roots: roots, Dir: dir, KeyFile: cfg.ClientKeyFile, TakeOver: cfg.AcceptClusterUID != "",
-		Token: cfg.token(os.Stdin), Recipient: id.Recipient(), Now: now, Logger: log, Registry: registry,
+		Token: token, Recipient: id.Recipient(), Now: now, Logger: log, Registry: registry,
 		KubeSystemUID: func(ctx context.Context) (string, error) {
 			uid, err := kubernetes.SystemUID(ctx)
 			if errors.Is(err, kube.ErrAbsent) {

@@ -2,6 +2,7 @@ package boot
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -108,6 +109,8 @@ type daemons struct {
 	listen, etcd string
 	api          string
 	admin        *client.Client
+	// stdin is the syncer's standard input; nil for one that has no use for it.
+	stdin io.Reader
 }
 
 func newDaemons(t *testing.T) *daemons {
@@ -194,7 +197,7 @@ func (d *daemons) syncer(dir string, args ...string) Syncer {
 func (d *daemons) startSyncer(args ...string) (stop func()) {
 	d.t.Helper()
 	cfg := d.syncer("syncer", args...)
-	return background(d.t, func(ctx context.Context, log *slog.Logger) error { return RunSyncer(ctx, cfg, log) })
+	return background(d.t, func(ctx context.Context, log *slog.Logger) error { return RunSyncer(ctx, cfg, d.stdin, log) })
 }
 
 // alive waits until the cluster is, or is not.
@@ -238,7 +241,7 @@ func TestTheDaemonsJoin(t *testing.T) {
 	}
 
 	// Another one that was told nothing and has no token does not start.
-	if err := RunSyncer(t.Context(), d.syncer("other"), storetest.Logger(t)); err == nil || !strings.Contains(err.Error(), "oscarfed cluster join") {
+	if err := RunSyncer(t.Context(), d.syncer("other"), d.stdin, storetest.Logger(t)); err == nil || !strings.Contains(err.Error(), "oscarfed cluster join") {
 		t.Errorf("without a token: %v", err)
 	}
 }
@@ -252,7 +255,8 @@ func TestSyncersAreBackAfterARestoreOnAnEmptyMachine(t *testing.T) {
 			d := newDaemons(t)
 			stop := d.controlPlane()
 			_, token := d.invite()
-			d.startSyncer("--join-token-file="+token, "--session-ttl=5s")
+			d.stdin = open(t, token)
+			d.startSyncer("--join-token-file=-", "--session-ttl=5s")
 			d.alive(true)
 			d.etcd = etcdOf(t, d.path("syncer", "enrolment.json"))
 
@@ -290,6 +294,18 @@ func TestSyncersAreBackAfterARestoreOnAnEmptyMachine(t *testing.T) {
 			d.becomes("back", func(c *v1.Cluster) bool { return c.Alive && c.Stream })
 		})
 	}
+}
+
+// open is a standard input with the text of a file, at the end of which somebody may write more.
+func open(t *testing.T, file string) io.Reader {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, in := io.Pipe()
+	context.AfterFunc(t.Context(), func() { _ = in.Close() })
+	return io.MultiReader(bytes.NewReader(text), more)
 }
 
 // enrolment is what a syncer was told when it joined.

@@ -143,7 +143,7 @@ func TestUnknownSettingsAreTold(t *testing.T) {
 func TestHelpIsNoFailure(t *testing.T) {
 	for _, flag := range []string{"--help", "--version"} {
 		var out bytes.Buffer
-		if code := SyncerMain(t.Context(), []string{flag}, &out, io.Discard); code != exitDone || out.Len() == 0 {
+		if code := SyncerMain(t.Context(), []string{flag}, nil, &out, io.Discard); code != exitDone || out.Len() == 0 {
 			t.Errorf("%s: status %d, %q", flag, code, out.String())
 		}
 	}

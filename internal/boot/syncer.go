@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -43,10 +44,11 @@ const (
 
 // RunSyncer runs the daemon until ctx ends. When the control plane tells another way to
 // etcd, or the cluster has joined under another registration, everything that works
-// with etcd begins anew.
-func RunSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
+// with etcd begins anew. A join token may be read from stdin.
+func RunSyncer(ctx context.Context, cfg Syncer, stdin io.Reader, log *slog.Logger) error {
+	token := cfg.token(stdin)
 	for {
-		err := runSyncer(ctx, cfg, log)
+		err := runSyncer(ctx, cfg, token, log)
 		if !errors.Is(err, enroll.ErrAccessChanged) {
 			return err
 		}
@@ -54,7 +56,7 @@ func RunSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 	}
 }
 
-func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
+func runSyncer(ctx context.Context, cfg Syncer, token func() (string, error), log *slog.Logger) error {
 	registry := newRegistry()
 	roots, err := cfg.roots(log)
 	if err != nil {
@@ -79,7 +81,7 @@ func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 		return err
 	}
 	defer conf.Tracer.Close()
-	enrolment, err := openEnrolment(cfg, roots, conf.Identity, conf.Kube, conf.OSCAR, conf.Now, registry, log)
+	enrolment, err := openEnrolment(cfg, token, roots, conf.Identity, conf.Kube, conf.OSCAR, conf.Now, registry, log)
 	if err != nil {
 		return err
 	}

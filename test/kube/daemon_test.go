@@ -39,7 +39,7 @@ func TestTheDaemonLeadsByItsKubeconfig(t *testing.T) {
 			"--cluster-id=" + id, "--etcd-endpoints=" + w.Etcd, "--oscar-endpoint=" + c.URL, "--oscar-user=" + world.User, "--oscar-password-file=" + password,
 			"--identity-file=" + filepath.Join(dir, "identity.age"), "--data-dir=" + filepath.Join(dir, "data"), "--metrics-listen=",
 			"--kubeconfig=" + kubetest.Kubeconfig(t, account, services), "--services-namespace=" + services,
-		}, &log, &log)
+		}, nil, &log, &log)
 	}()
 	defer func() {
 		if t.Failed() {

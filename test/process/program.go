@@ -42,7 +42,7 @@ func Main(m interface{ Run() int }) int {
 	case ControlPlane:
 		return boot.ControlPlaneMain(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	case Syncer:
-		return boot.SyncerMain(ctx, os.Args[1:], os.Stdout, os.Stderr)
+		return boot.SyncerMain(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	case Etcd:
 		return etcdMain(ctx, os.Args[1:])
 	}

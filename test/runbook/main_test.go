@@ -39,7 +39,7 @@ func programs() map[string]func(args []string) int {
 			return boot.ControlPlaneMain(context.Background(), args, os.Stdout, os.Stderr)
 		},
 		"oscar-syncer": func(args []string) int {
-			return boot.SyncerMain(context.Background(), args, os.Stdout, os.Stderr)
+			return boot.SyncerMain(context.Background(), args, os.Stdin, os.Stdout, os.Stderr)
 		},
 	}
 }
