@@ -63,6 +63,13 @@ type Memory struct {
 	kept map[[2]string]Stored
 }
 
+// Len is how many tokens are kept.
+func (m *Memory) Len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.kept)
+}
+
 // Get implements Vault.
 func (m *Memory) Get(_ context.Context, owner, federation string) (*Stored, error) {
 	m.mu.Lock()

@@ -50,7 +50,7 @@ func (w *bench) grow(ctx context.Context, n int, latency time.Duration) error {
 		return err
 	}
 	if err := w.fleet.do("Start", FleetStart{
-		Etcd: w.endpoint(), PasswordFile: w.passwordFile(), From: w.clusters, To: n, Latency: latency, JobsRun: w.jobsRun, Full: w.full,
+		Etcd: w.endpoint(), PasswordFile: w.passwordFile(), Issuer: w.users.provider.Issuer(), From: w.clusters, To: n, Latency: latency, JobsRun: w.jobsRun, Full: w.full,
 	}); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/syncer/token"
 	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/world"
 )
@@ -39,9 +40,9 @@ type member struct {
 
 // FleetStart says which clusters to start, and how.
 type FleetStart struct {
-	Etcd, PasswordFile string
-	From, To           int
-	Latency            time.Duration
+	Etcd, PasswordFile, Issuer string
+	From, To                   int
+	Latency                    time.Duration
 	// JobsRun says that Jobs run by themselves, for an instant, on nodes that are never full.
 	JobsRun bool
 	// Full says that their nodes have no room for a job, until Room is called.
@@ -92,7 +93,7 @@ func (f *fleet) startOne(i int, in FleetStart) error {
 	m.syncer, err = m.StartSyncer(f.ctx, store.Config{
 		Endpoints: []string{in.Etcd}, Deadline: time.Minute, RequestTimeout: 20 * time.Second,
 		DialOptions: []grpc.DialOption{f.link.DialOption()},
-	}, direct{m.Sim.Handler()}, in.PasswordFile)
+	}, direct{m.Sim.Handler()}, in.PasswordFile, token.Issuer{URL: in.Issuer, ClientID: "oscarfed"})
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.ID, err)
 	}
@@ -157,6 +158,16 @@ func (f *fleet) lists() map[int]int {
 		out[i] = m.Sim.Calls()[oscarsim.OpList]
 	}
 	return out
+}
+
+// kept is how many refresh tokens all syncers keep.
+func (f *fleet) kept() (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range f.clusters {
+		n += m.Vault.Len()
+	}
+	return n
 }
 
 // compared returns when every syncer is ready and has listed its OSCAR since.

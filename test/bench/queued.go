@@ -44,7 +44,7 @@ func queued(ctx context.Context, o options, out *report) (err error) {
 		all[i] = placed{first: i % queuedClusters, n: 1}
 	}
 	out.sayf("creating %d federations", len(all))
-	if _, _, err := w.fill(ctx, all, 8, time.Hour, &report{w: out.w, progress: out.progress}); err != nil {
+	if _, err := w.fill(ctx, all, 8, time.Hour, &report{w: out.w, progress: out.progress}); err != nil {
 		return err
 	}
 	template, _, err := w.submit(ctx, crowdName(0), queuedEvent)

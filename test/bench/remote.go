@@ -67,6 +67,12 @@ func (r *Fleet) Lists(_ None, out *map[int]int) error {
 	return nil
 }
 
+// Kept is how many refresh tokens all syncers keep.
+func (r *Fleet) Kept(_ None, out *int) error {
+	*out = r.fleet.kept()
+	return nil
+}
+
 // Compared returns when every OSCAR was listed more often than it says.
 func (r *Fleet) Compared(since map[int]int, _ *None) error { return r.fleet.compared(since) }
 

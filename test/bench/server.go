@@ -224,6 +224,11 @@ func definition(name string, first, n int) []byte {
 	return data
 }
 
+// withRefreshToken gives a definition's owner's refresh token to the service, so that its jobs may move.
+func withRefreshToken(definition []byte, token string) []byte {
+	return bytes.Replace(definition, []byte(`"secrets":{`), []byte(`"secrets":{"refresh_token":"`+token+`",`), 1)
+}
+
 func (s *server) create(ctx context.Context, name string, first, n int) (time.Time, error) {
 	return s.call(ctx, http.MethodPost, "/system/services?wait=2m", definition(name, first, n), http.StatusCreated)
 }

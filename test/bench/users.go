@@ -29,8 +29,9 @@ type users struct {
 	server   *http.Server
 	ended    chan error
 
-	mu     sync.Mutex
-	tokens map[int]string
+	mu sync.Mutex
+	// access and refresh are the tokens of the users that have done something.
+	access, refresh map[int]string
 }
 
 func newUsers() (*users, error) {
@@ -44,7 +45,7 @@ func newUsers() (*users, error) {
 	}
 	u := &users{
 		provider: provider, server: &http.Server{Handler: provider, ReadHeaderTimeout: time.Minute},
-		ended: make(chan error, 1), tokens: map[int]string{},
+		ended: make(chan error, 1), access: map[int]string{}, refresh: map[int]string{},
 	}
 	go func() { u.ended <- u.server.Serve(l) }()
 	return u, nil
@@ -55,18 +56,33 @@ func (u *users) as(i int) func(*http.Request) error {
 	return func(r *http.Request) error {
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		if u.tokens[i] == "" {
-			subject := fmt.Sprintf("user-%04d", i)
-			u.provider.User(subject, map[string]any{"group_membership": []string{group}})
-			token, err := u.provider.Token(subject, nil)
+		if u.access[i] == "" {
+			token, err := u.provider.Token(u.subject(i), nil)
 			if err != nil {
 				return err
 			}
-			u.tokens[i] = token
+			u.access[i] = token
 		}
-		r.Header.Set("Authorization", "Bearer "+u.tokens[i])
+		r.Header.Set("Authorization", "Bearer "+u.access[i])
 		return nil
 	}
+}
+
+// subject names the i-th user, who has an account from then on.
+func (u *users) subject(i int) string {
+	subject := fmt.Sprintf("user-%04d", i)
+	u.provider.User(subject, map[string]any{"group_membership": []string{group}})
+	return subject
+}
+
+// refreshToken is the one that the i-th user gives to a service.
+func (u *users) refreshToken(i int) string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.refresh[i] == "" {
+		u.refresh[i] = u.provider.RefreshToken(u.subject(i))
+	}
+	return u.refresh[i]
 }
 
 // userOf lets every user of the bench in: an OSCAR that has seen a token before asks no issuer.

@@ -11,6 +11,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/syncer/token"
 )
 
 // Site is the machine of one cluster: a simulated OSCAR, and what outlives its syncers.
@@ -18,6 +19,8 @@ type Site struct {
 	ID       string
 	Sim      *oscarsim.Sim
 	identity *seal.Identity
+	// Vault has the refresh tokens of its syncers.
+	Vault token.Memory
 }
 
 // NewSite makes an OSCAR, and the key of its syncers. It has a serverless backend, as OSCAR's own installations do.
@@ -43,9 +46,9 @@ type SiteSyncer struct {
 	oscar *manager.Client
 }
 
-// StartSyncer starts a syncer that reaches etcd and its OSCAR as it is told. It logs
-// nothing. Its caller ends it by Stop, or by the end of ctx and Stop.
-func (s *Site) StartSyncer(ctx context.Context, etcd store.Config, oscar http.RoundTripper, passwordFile string) (*SiteSyncer, error) {
+// StartSyncer starts a syncer that reaches etcd and its OSCAR as it is told, and exchanges refresh tokens
+// at issuers. It logs nothing. Its caller ends it by Stop, or by the end of ctx and Stop.
+func (s *Site) StartSyncer(ctx context.Context, etcd store.Config, oscar http.RoundTripper, passwordFile string, issuers ...token.Issuer) (*SiteSyncer, error) {
 	quiet := slog.New(slog.DiscardHandler)
 	client, err := manager.New(manager.Config{Endpoint: "http://" + s.ID, User: User, PasswordFile: passwordFile, Transport: oscar})
 	if err != nil {
@@ -57,7 +60,9 @@ func (s *Site) StartSyncer(ctx context.Context, etcd store.Config, oscar http.Ro
 		client.Close()
 		return nil, err
 	}
-	out, err := syncer.New(syncer.Config{ClusterID: s.ID, Store: st, OSCAR: client, Identity: s.identity, Logger: quiet})
+	out, err := syncer.New(syncer.Config{
+		ClusterID: s.ID, Store: st, OSCAR: client, Identity: s.identity, Vault: &s.Vault, Issuers: issuers, Logger: quiet,
+	})
 	if err != nil {
 		client.Close()
 		return nil, errors.Join(err, st.Close())
