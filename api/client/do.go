@@ -132,7 +132,7 @@ func worthAgain(e *Error, brief bool) bool {
 		return true
 	case v1.CodeUnknownOutcome:
 		// No answer, of a proxy's control plane either; with one, the wait that was asked for is over.
-		return brief || e.Err != nil || e.Problem.Status == http.StatusBadGateway
+		return brief || e.Err != nil || e.Problem.Status == http.StatusBadGateway || e.Problem.Status == http.StatusServiceUnavailable
 	}
 	return false
 }

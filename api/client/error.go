@@ -54,14 +54,7 @@ func answerError(in call, resp *http.Response, body []byte) *Error {
 		e.Problem.Status = resp.StatusCode
 		return e
 	}
-	code := codeOf(resp.StatusCode)
-	switch {
-	case code == v1.CodeUnknownOutcome && in.reads():
-		code = v1.CodeUnavailable // a read has no outcome
-	case resp.StatusCode == http.StatusBadGateway && !in.reads():
-		// A proxy says so also when its control plane took the request, and died before it answered.
-		code = v1.CodeUnknownOutcome
-	}
+	code := codeOf(resp.StatusCode, in.reads())
 	if resp.StatusCode < 400 && media != "application/json" { // a control plane does not answer so
 		code = v1.CodeUnavailable
 	}
@@ -83,6 +76,8 @@ func answerError(in call, resp *http.Response, body []byte) *Error {
 	case resp.StatusCode == http.StatusNotFound && e.Problem.Detail == "404 page not found": // so do Go's servers answer, ours too
 		e.Problem.Title = "What answers here does not know " + in.method + " " + in.path + ": a control plane that is older than this client, or another server"
 		e.Problem.Detail = ""
+	case code == v1.CodeUnknownOutcome:
+		e.Problem.Title = "The answer is " + strings.TrimSpace(resp.Status) + ", and not of the control plane; the change may have happened"
 	case resp.StatusCode < 500 && media != "application/json":
 		e.Problem.Title = "No control plane answers here: the answer is " + strings.TrimSpace(resp.Status) + " of another server"
 	}
@@ -90,7 +85,7 @@ func answerError(in call, resp *http.Response, body []byte) *Error {
 }
 
 // codeOf is the code for a status that came without a problem document, as from a proxy.
-func codeOf(status int) string {
+func codeOf(status int, reads bool) string {
 	switch status {
 	case http.StatusBadRequest:
 		return v1.CodeInvalid
@@ -104,15 +99,22 @@ func codeOf(status int) string {
 		return v1.CodeTooLarge
 	case http.StatusTooManyRequests:
 		return v1.CodeExhausted
-	case http.StatusBadGateway, http.StatusServiceUnavailable,
+	case http.StatusNotFound:
 		// Only a control plane knows that there is nothing of a name: callers take not_found for deleted. This is a
 		// proxy without its control plane, a wrong path in the endpoint, or a control plane that is too old.
-		http.StatusNotFound:
 		return v1.CodeUnavailable
-	case http.StatusGatewayTimeout:
-		return v1.CodeUnknownOutcome
+	case http.StatusNotImplemented: // what a proxy does not know it has not passed on
+		return v1.CodeInternal
 	}
-	return v1.CodeInternal
+	switch {
+	case status < http.StatusInternalServerError:
+		return v1.CodeInternal
+	case reads:
+		return v1.CodeUnavailable
+	}
+	// A proxy answers so also when its control plane took the request, and died before it answered: nginx and HAProxy with
+	// 502, Envoy with 503, Traefik with 502 or 500, a CDN with 52x.
+	return v1.CodeUnknownOutcome
 }
 
 // maxExcerpt in bytes of a text that is shown.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -56,8 +57,8 @@ func TestProblems(t *testing.T) {
 func TestAnswersWithoutAProblem(t *testing.T) {
 	for status, code := range map[int]string{
 		400: v1.CodeInvalid, 401: v1.CodeUnauthenticated, 403: v1.CodeForbidden, 404: v1.CodeUnavailable, 409: v1.CodeConflict,
-		412: v1.CodeConflict, 413: v1.CodeTooLarge, 429: v1.CodeExhausted, 500: v1.CodeInternal, 502: v1.CodeUnknownOutcome,
-		503: v1.CodeUnavailable, 504: v1.CodeUnknownOutcome, 418: v1.CodeInternal,
+		412: v1.CodeConflict, 413: v1.CodeTooLarge, 429: v1.CodeExhausted, 500: v1.CodeUnknownOutcome, 501: v1.CodeInternal,
+		502: v1.CodeUnknownOutcome, 503: v1.CodeUnknownOutcome, 504: v1.CodeUnknownOutcome, 520: v1.CodeUnknownOutcome, 418: v1.CodeInternal,
 	} {
 		c := newClient(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Request-ID", "r7")
@@ -75,37 +76,56 @@ func TestAnswersWithoutAProblem(t *testing.T) {
 	}
 }
 
-// A proxy's 504 to a read says nothing of an outcome, and its 502 to a write does not say that nothing was done. Both are
-// asked again where that is safe.
+// What a proxy answers in place of its control plane says nothing of an outcome to a read, and to a change not that
+// nothing was done: Envoy says 503 when the control plane took the request, and died before it answered. It is asked
+// again where that is safe.
 func TestAProxyWithoutAnAnswer(t *testing.T) {
-	var asked atomic.Int32
-	c := newClient(t, func(w http.ResponseWriter, r *http.Request) {
-		asked.Add(1)
-		status := http.StatusGatewayTimeout
-		if r.Method == http.MethodPost {
-			status = http.StatusBadGateway
-		}
-		w.WriteHeader(status)
+	for status, tries := range map[int]int32{
+		http.StatusBadGateway: client.DefaultTries, http.StatusServiceUnavailable: client.DefaultTries,
+		http.StatusInternalServerError: 1, http.StatusGatewayTimeout: 1, 524: 1, // perhaps since the wait was too long for it
+	} {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			t.Parallel()
+			var asked atomic.Int32
+			c := newClient(t, func(w http.ResponseWriter, _ *http.Request) {
+				asked.Add(1)
+				w.Header().Set("Content-Type", "text/html")
+				w.WriteHeader(status)
+			})
+			_, err := c.Job(t.Context(), "j")
+			if e := asError(t, err); e.Code() != v1.CodeUnavailable || asked.Swap(0) != client.DefaultTries {
+				t.Errorf("a read: %v", err)
+			}
+			_, err = c.Plan(t.Context(), &oscar.Service{Name: "s"}, client.PlanOptions{})
+			if e := asError(t, err); e.Code() != v1.CodeUnavailable || asked.Swap(0) != client.DefaultTries {
+				t.Errorf("a plan: %v", err)
+			}
+			_, err = c.SubmitJob(t.Context(), "s", nil, client.JobOptions{IdempotencyKey: "k"})
+			if e := asError(t, err); e.Code() != v1.CodeUnknownOutcome || asked.Swap(0) != client.DefaultTries {
+				t.Errorf("a job: %v", err)
+			}
+			_, err = c.CreateService(t.Context(), &oscar.Service{Name: "s"}, client.CreateOptions{IdempotencyKey: "k"})
+			if e := asError(t, err); e.Code() != v1.CodeUnknownOutcome || asked.Swap(0) != tries {
+				t.Errorf("a creation: %v", err)
+			}
+			_, err = c.CancelJob(t.Context(), "j")
+			if e := asError(t, err); e.Code() != v1.CodeUnknownOutcome || asked.Swap(0) != 1 || !strings.Contains(e.Problem.Title, "may have happened") {
+				t.Errorf("an order: %v", err)
+			}
+		})
+	}
+}
+
+// The control plane's own 503 says that nothing was done.
+func TestARefusalOfTheControlPlaneIsOne(t *testing.T) {
+	c := newClient(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", v1.ProblemType)
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, `{"code":"unavailable","title":"t","detail":"etcd does not answer; nothing was changed"}`)
 	})
-	_, err := c.Job(t.Context(), "j")
-	if e := asError(t, err); e.Code() != v1.CodeUnavailable || asked.Swap(0) != client.DefaultTries {
-		t.Errorf("a read: %v", err)
-	}
-	_, err = c.Plan(t.Context(), &oscar.Service{Name: "s"}, client.PlanOptions{})
-	if e := asError(t, err); e.Code() != v1.CodeUnavailable || asked.Swap(0) != client.DefaultTries {
-		t.Errorf("a plan: %v", err)
-	}
-	_, err = c.SubmitJob(t.Context(), "s", nil, client.JobOptions{IdempotencyKey: "k"})
-	if e := asError(t, err); e.Code() != v1.CodeUnknownOutcome || asked.Swap(0) != client.DefaultTries {
-		t.Errorf("a job: %v", err)
-	}
-	_, err = c.CreateService(t.Context(), &oscar.Service{Name: "s"}, client.CreateOptions{IdempotencyKey: "k"})
-	if e := asError(t, err); e.Code() != v1.CodeUnknownOutcome || asked.Swap(0) != client.DefaultTries {
-		t.Errorf("a creation: %v", err)
-	}
-	_, err = c.CancelJob(t.Context(), "j")
-	if e := asError(t, err); e.Code() != v1.CodeUnknownOutcome || asked.Swap(0) != 1 {
-		t.Errorf("an order: %v", err)
+	_, err := c.CancelJob(t.Context(), "j")
+	if e := asError(t, err); e.Code() != v1.CodeUnavailable {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -369,7 +389,7 @@ func TestAChangeIsSentOnce(t *testing.T) {
 	handler, count := counting(1000)
 	c := newClient(t, handler)
 	_, err := c.RemoveAllReplicas(t.Context(), "a", client.ChangeOptions{})
-	if e := asError(t, err); e.Code() != v1.CodeUnavailable || count.Load() != 1 {
+	if e := asError(t, err); e.Code() != v1.CodeUnknownOutcome || count.Load() != 1 {
 		t.Errorf("sent %d times; %v", count.Load(), err)
 	}
 }
