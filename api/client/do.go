@@ -106,7 +106,7 @@ func (c *Client) do(ctx context.Context, in call) (*answer, error) {
 		}
 		return nil, err
 	}, backoff.WithBackOff(pause), backoff.WithMaxTries(uint(tries)))
-	if err != nil && unknown != nil && refused(last) {
+	if e, ok := errors.AsType[*Error](last); ok && err != nil && unknown != nil && e.refused() {
 		return nil, unknown // what refused the last try says nothing of an earlier one
 	}
 	if err != nil {
@@ -115,10 +115,9 @@ func (c *Client) do(ctx context.Context, in call) (*answer, error) {
 	return out, nil
 }
 
-// refused says whether an error is that of a try that changed nothing because it was not served.
-func refused(err error) bool {
-	e, ok := errors.AsType[*Error](err)
-	return ok && e.Problem.Phase == "" && (e.Problem.Code == v1.CodeUnavailable || e.Problem.Code == v1.CodeExhausted)
+// refused says whether it is the error of a try that changed nothing because it was not served.
+func (e *Error) refused() bool {
+	return e.Problem.Phase == "" && (e.Problem.Code == v1.CodeUnavailable || e.Problem.Code == v1.CodeExhausted)
 }
 
 // worthAgain says whether the same request may succeed in a moment: it got no answer, or the

@@ -19,6 +19,9 @@ import (
 // control plane says something every 15 s.
 const silence = 45 * time.Second
 
+// maxWatchPause bounds the Retry-After that a watch follows: an outage may be over long before it.
+const maxWatchPause = time.Minute
+
 // errSilence is why a watch was given up.
 var errSilence = errors.New("the watch was silent for too long")
 
@@ -83,8 +86,8 @@ func follow[T any](ctx context.Context, c *Client, start watch[T]) error {
 			return fmt.Errorf("watch %s: %w", w.what, context.Cause(ctx))
 		}
 		e, answered := errors.AsType[*Error](err)
-		unsent, ok := errors.AsType[*unsentError](err)
-		if ok && unsent.final() || answered && !e.transient() || !w.connected && failures >= c.cfg.Tries {
+		_, unsent := errors.AsType[*unsentError](err)
+		if (unsent || answered) && !Transient(err) || !w.connected && (failures >= c.cfg.Tries || answered && e.RetryAfter > maxPause) {
 			return err
 		}
 		if w.broken != nil && err != nil {
@@ -95,7 +98,7 @@ func follow[T any](ctx context.Context, c *Client, start watch[T]) error {
 		}
 		next := pause.NextBackOff()
 		if answered {
-			next = max(next, e.RetryAfter)
+			next = max(next, min(e.RetryAfter, maxWatchPause))
 		}
 		select {
 		case <-time.After(next):
@@ -104,9 +107,14 @@ func follow[T any](ctx context.Context, c *Client, start watch[T]) error {
 	}
 }
 
-// transient says whether the same watch may fare better in a moment.
-func (e *Error) transient() bool {
-	return e.Err != nil || worthAgain(e, false) || e.Problem.Code == v1.CodeUnknownOutcome
+// Transient says that a call failed by what passes: the API, or the issuer of a login, did not answer, or had no capacity.
+// It is the rule by which a watch goes on, and by which a caller that looks again and again does.
+func Transient(err error) bool {
+	if unsent, ok := errors.AsType[*unsentError](err); ok {
+		return !unsent.final()
+	}
+	e, ok := errors.AsType[*Error](err)
+	return ok && (e.Err != nil || e.Problem.Code == v1.CodeUnknownOutcome || e.refused())
 }
 
 // once follows one stream until it breaks. A stream that the other side ended in

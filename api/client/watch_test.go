@@ -33,8 +33,10 @@ data: {"title":"There is nothing of this name","status":404,"code":"not_found","
 type stream struct {
 	status int
 	media  string
-	text   string
-	after  func(ctx context.Context) error
+	// retry is its Retry-After.
+	retry string
+	text  string
+	after func(ctx context.Context) error
 }
 
 func ends(context.Context) error   { return io.EOF }
@@ -66,7 +68,7 @@ func (s *streams) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	body := io.MultiReader(strings.NewReader(next.text), afterwards{r.Context(), next.after})
 	return &http.Response{
-		StatusCode: next.status, Status: http.StatusText(next.status), Header: http.Header{"Content-Type": {next.media}}, Body: io.NopCloser(body), Request: r,
+		StatusCode: next.status, Status: http.StatusText(next.status), Header: http.Header{"Content-Type": {next.media}, "Retry-After": {next.retry}}, Body: io.NopCloser(body), Request: r,
 	}, nil
 }
 
@@ -142,6 +144,14 @@ func TestWatch(t *testing.T) {
 			name: "away for a while",
 			list: []stream{{text: eventOf(7), after: breaks}, {status: -1}, {status: 503}, {status: 429}, {status: 504}, {status: 502}, {status: -1}, {text: eventOf(8) + endOfService}},
 			ids:  []int64{7, 8}, since: []string{"", "7", "7", "7", "7", "7", "7", "7"}, broken: 7, err: "it is gone",
+		},
+		{
+			name: "told to come back later",
+			list: []stream{{text: eventOf(7), after: breaks}, {status: 429, retry: "15"}, {status: 503, retry: "7200"}, {text: eventOf(8) + endOfService}},
+			ids:  []int64{7, 8}, since: []string{"", "7", "7", "7"}, broken: 3, err: "it is gone",
+		},
+		{
+			name: "told to come back later at once", list: []stream{{status: 429, retry: "15"}}, since: []string{""}, err: "429",
 		},
 		{
 			name: "a last word that passes",
@@ -231,6 +241,19 @@ func TestWatchPausesGrow(t *testing.T) {
 			t.Errorf("the first pause is %v, the longest %v, the one after an event %v", first, longest, back)
 		}
 	})
+}
+
+// A watch comes back when it was told to, but not much later than the outage may last.
+func TestAWatchComesBackWhenItIsTold(t *testing.T) {
+	for retry, want := range map[string]time.Duration{"15": 15 * time.Second, "7200": time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &streams{list: []stream{{text: eventOf(7), after: breaks}, {status: 429, retry: retry}, {text: endOfService}}}
+			follow(t, s, client.WatchOptions{})
+			if len(s.at) != 3 || s.at[2].Sub(s.at[1]) != want {
+				t.Errorf("told %s s, it came back at %s", retry, s.at)
+			}
+		})
+	}
 }
 
 // The caller's own time, however long, is not taken for silence.
