@@ -70,7 +70,7 @@ func (c *topCmd) Run(ctx context.Context, a *command.App) error {
 	return c.follow(ctx, a, api, now)
 }
 
-// follow draws until ctx ends. What could be read last stands while the API does not answer.
+// follow draws until ctx ends, or the login. What could be read last stands while the API does not answer.
 func (c *topCmd) follow(ctx context.Context, a *command.App, api *client.Client, now *overview) error {
 	tick := time.NewTicker(c.Every)
 	defer tick.Stop()
@@ -91,8 +91,11 @@ func (c *topCmd) follow(ctx context.Context, a *command.App, api *client.Client,
 		case <-tick.C:
 		}
 		next, err := readOverview(ctx, api)
-		if broken = err; err == nil {
+		switch broken = err; {
+		case err == nil:
 			now = next
+		case ctx.Err() == nil && exit.StatusOf(err) == exit.NotAuthorised: // the same again is of no use
+			return err
 		}
 	}
 }

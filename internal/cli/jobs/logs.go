@@ -17,8 +17,11 @@ import (
 )
 
 // logEvery is the time between two looks at a log that is followed: OSCAR gives it whole
-// each time.
-const logEvery = 2 * time.Second
+// each time. It doubles, up to logSeldom, while the API does not answer.
+const (
+	logEvery  = 2 * time.Second
+	logSeldom = 10 * time.Second
+)
 
 type jobLogsCmd struct {
 	Job        string
@@ -75,27 +78,14 @@ func (c *jobLogsCmd) Run(ctx context.Context, a *command.App) error {
 		}
 	}
 	log := &followed{app: a, api: api, timestamps: c.Timestamps}
-	for {
-		job, err := api.Job(ctx, id)
-		if err != nil {
-			return err
-		}
-		err = log.show(ctx, job, name)
-		ended := v1.JobEnded(job.State)
-		switch {
-		case !c.Follow, ended && err != nil:
-			return err
-		case err != nil && exit.StatusOf(err) != exit.NotFound && exit.StatusOf(err) != exit.NotReachable:
-			return err
-		case ended:
-			return nil
-		}
-		select {
-		case <-time.After(logEvery):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+	if c.Follow {
+		return log.follow(ctx, id, name)
 	}
+	job, err := api.Job(ctx, id)
+	if err != nil {
+		return err
+	}
+	return log.show(ctx, job, name)
 }
 
 // newestOf is the newest job of a service.
@@ -151,6 +141,45 @@ type followed struct {
 	timestamps bool
 	name       string
 	shown      []byte
+}
+
+// follow prints what comes until the job has ended. Once it has seen the job it goes on as a watch does: while the API, or
+// the cluster, does not answer, it tries again.
+func (f *followed) follow(ctx context.Context, id, name string) error {
+	pause := logEvery
+	for seen, last := false, false; ; {
+		job, err := f.api.Job(ctx, id)
+		switch {
+		case err == nil:
+			ended := v1.JobEnded(job.State)
+			if err = f.show(ctx, job, name); ended && (err == nil || last) {
+				return err
+			}
+			// What has ended has a log, and of a cluster that has gone for good it is not waited for.
+			seen, last = true, ended
+			if exit.StatusOf(err) == exit.NotFound && !ended {
+				err = nil // it has none yet
+			}
+		case !seen:
+			return err
+		}
+		switch {
+		case err == nil:
+			pause = logEvery
+		case ctx.Err() != nil || !client.Transient(err):
+			return err
+		default:
+			f.app.Sayf("the log cannot be read, trying again: %v", err)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			pause = min(2*pause, logSeldom)
+		}
+	}
 }
 
 // show prints what has come since. name is of one attempt; without it the present one is
