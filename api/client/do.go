@@ -106,13 +106,22 @@ func (c *Client) do(ctx context.Context, in call) (*answer, error) {
 		}
 		return nil, err
 	}, backoff.WithBackOff(pause), backoff.WithMaxTries(uint(tries)))
-	if e, ok := errors.AsType[*Error](last); ok && err != nil && unknown != nil && e.refused() {
-		return nil, unknown // what refused the last try says nothing of an earlier one
+	if err != nil && unknown != nil && unserved(last) {
+		return nil, unknown // what kept the last try away says nothing of an earlier one
 	}
 	if err != nil {
 		return nil, last // and not that the pause after it was cut short
 	}
 	return out, nil
+}
+
+// unserved says whether a try ended before the control plane looked at what it asks for.
+func unserved(err error) bool {
+	if _, ok := errors.AsType[*unsentError](err); ok {
+		return true
+	}
+	e, ok := errors.AsType[*Error](err)
+	return ok && (e.refused() || e.Problem.Code == v1.CodeUnauthenticated)
 }
 
 // refused says whether it is the error of a try that changed nothing because it was not served.

@@ -364,6 +364,35 @@ func TestARefusalAfterALostAnswerIsAnUnknownOutcome(t *testing.T) {
 	}
 }
 
+// So it is when the caller is not let in any more when it is sent again: his token has expired meanwhile. A command that
+// ended with 4 was run again after a login, and its job was made twice.
+func TestAnExpiredLoginAfterALostAnswerIsAnUnknownOutcome(t *testing.T) {
+	for name, token := range map[string]func(try int32) (string, error){
+		"refused": func(int32) (string, error) { return "t", nil },
+		"not renewed": func(try int32) (string, error) {
+			return "t", map[bool]error{true: errors.New("the login is over")}[try > 0]
+		},
+		"issuer away": func(try int32) (string, error) { return "t", map[bool]error{true: away{}}[try > 0] },
+	} {
+		var count atomic.Int32
+		c := newClient(t, func(w http.ResponseWriter, _ *http.Request) {
+			if count.Add(1) == 1 {
+				panic(http.ErrAbortHandler)
+			}
+			w.Header().Set("Content-Type", v1.ProblemType)
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = io.WriteString(w, `{"code":"unauthenticated","title":"t","detail":"d"}`)
+		}, func(cfg *client.Config) {
+			cfg.User, cfg.Password = "", ""
+			cfg.TokenOf = func(context.Context, string) (string, error) { return token(count.Load()) }
+		})
+		_, err := c.SubmitJob(t.Context(), "a", nil, client.JobOptions{IdempotencyKey: "k"})
+		if e := asError(t, err); e.Code() != v1.CodeUnknownOutcome {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // Each try has a deadline of its own; the caller's is another matter.
 func TestDeadlines(t *testing.T) {
 	c := newClient(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, func(cfg *client.Config) { cfg.Timeout, cfg.Tries = time.Millisecond, 1 })
