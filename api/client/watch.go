@@ -40,8 +40,8 @@ type stopped struct{ error }
 
 // WatchReplicas calls fn with a federation as one of its replicas sees it, at first
 // as it is now and then after each change, with the id to go on after. A stream
-// that breaks is begun again where it was. It ends with ctx, with fn's error, or
-// with an *Error that asking again would not change, as not_found when the service
+// that breaks is begun again where it was, also when fn's error is Transient: it is called once more. It ends with
+// ctx, with another error of fn, or with an *Error that asking again would not change, as not_found when the service
 // is gone, or with that of Config.TokenOf. Before the first stream it tries as often as for any other request.
 func (c *Client) WatchReplicas(ctx context.Context, service string, opts WatchOptions, fn func(view *v1.Replicas, id int64) error) error {
 	return follow(ctx, c, watch[v1.Replicas]{
@@ -61,6 +61,9 @@ type watch[T any] struct {
 	since  int64
 	broken func(error)
 	fn     func(*T, int64) error
+	// begun is called when a stream begins with all that there is, and whole once it has told all of it; both may be nil.
+	begun func()
+	whole func() error
 	// connected says that there was a stream: a watch that had one connects again.
 	connected bool
 }
@@ -135,6 +138,18 @@ func (w *watch[T]) once(ctx context.Context) error {
 	}
 	defer resp.Body.Close()
 	w.connected = true
+	all := w.since == 0
+	if all && w.begun != nil {
+		w.begun()
+	}
+	// own is what the caller's function answers; its time is not the stream's.
+	own := func(err error) error {
+		dead.Reset(silence)
+		if err != nil && !Transient(err) {
+			return stopped{err}
+		}
+		return err
+	}
 	events := newEventReader(resp.Body, func() { dead.Reset(silence) })
 	for {
 		event, err := events.next()
@@ -147,17 +162,23 @@ func (w *watch[T]) once(ctx context.Context) error {
 			if err != nil {
 				return stopped{err}
 			}
-			dead.Stop() // fn's time is not the stream's
-			if err := w.fn(view, event.id); err != nil {
-				return stopped{err}
+			dead.Stop()
+			if err := own(w.fn(view, event.id)); err != nil {
+				return err
 			}
-			dead.Reset(silence)
 			w.since = max(w.since, event.id)
 		case "bookmark":
 			mark, err := decode[v1.Bookmark](in.method, w.path, event.data)
 			if err != nil {
 				return stopped{err}
 			}
+			if all && w.whole != nil {
+				dead.Stop()
+				if err := own(w.whole()); err != nil {
+					return err
+				}
+			}
+			all = false
 			w.since = mark.Revision
 			w.query.Set("epoch", mark.Epoch)
 		case "end":

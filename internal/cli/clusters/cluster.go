@@ -254,7 +254,7 @@ func listClusters(ctx context.Context, a *command.App, l *command.Listing) error
 	return command.PrintList(ctx, a, l, command.Kind[v1.Cluster]{
 		Fetch: func(ctx context.Context, api *client.Client) ([]v1.Cluster, error) { return api.Clusters(ctx) },
 		Table: func(list []v1.Cluster) *output.Table { return clusterTable(a, list) },
-		Event: v1.EventCluster,
+		Event: v1.EventCluster, Name: func(c v1.Cluster) string { return c.ClusterID },
 		Of: func(_ context.Context, _ *client.Client, e *v1.Event) (v1.Cluster, error) {
 			return command.EventOf(e.Cluster)
 		},

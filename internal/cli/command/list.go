@@ -53,8 +53,10 @@ type Kind[T any] struct {
 	Table func([]T) *output.Table
 	// Query chooses among them in a watch, as Fetch has.
 	Query client.ListQuery
-	// Event is the kind's word in a watch, and Of the thing that an event is about.
+	// Event is the kind's word in a watch, Name the name that its events have for a thing, and Of the thing that an
+	// event is about.
 	Event string
+	Name  func(T) string
 	Of    func(context.Context, *client.Client, *v1.Event) (T, error)
 }
 

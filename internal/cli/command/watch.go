@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -18,12 +19,11 @@ const beginAgain = time.Second
 
 // listLog writes a row for each change of a list.
 type listLog struct {
+	app  *App
 	rows *output.RowLog
 	head []string
-	// listed are the rows of the list that the log begins with, shown those of things by the names that
-	// events have for them; both without what changes by itself.
-	listed map[string]bool
-	shown  map[string]string
+	// shown has the row of each thing that is shown, without what changes by itself, by the name that events have for it.
+	shown map[string]string
 }
 
 // watchList prints a list, and then a row for each thing that is new or has changed.
@@ -32,19 +32,27 @@ func watchList[T any](ctx context.Context, a *App, api *client.Client, l *Listin
 		return exit.Usagef("-w prints a table; leave -o out")
 	}
 	t := kind.Table(list)
-	log := &listLog{rows: output.NewRowLog(a.Stdout, a.Style()), head: t.Rows[0], listed: map[string]bool{}, shown: map[string]string{}}
+	log := &listLog{app: a, rows: output.NewRowLog(a.Stdout, a.Style()), head: t.Rows[0], shown: map[string]string{}}
 	log.rows.Fit(t.Rows...)
 	for i, row := range t.Rows {
-		if i == 0 && a.NoHeaders {
+		if i > 0 {
+			log.shown[kind.Name(list[i-1])] = log.lasting(row)
+		} else if a.NoHeaders {
 			continue
 		}
-		log.listed[log.lasting(row)] = true
 		if err := log.rows.Write(row); err != nil {
 			return err
 		}
 	}
-	opts := client.WatchAllOptions{Kinds: []string{kind.Event}, Query: kind.Query}
-	return WatchAll(ctx, a, api, opts, func(e *v1.Event) error { return logEvent(ctx, a, api, l, kind, log, e) }, nil)
+	opts := client.WatchAllOptions{Kinds: []string{kind.Event}, Query: kind.Query, Whole: func(there map[client.EventKey]bool) error {
+		for _, name := range slices.Sorted(maps.Keys(log.shown)) {
+			if !there[client.EventKey{Kind: kind.Event, Name: name}] { // its end was missed
+				log.gone(name)
+			}
+		}
+		return nil
+	}}
+	return WatchAll(ctx, a, api, opts, func(e *v1.Event) error { return logEvent(ctx, api, l, kind, log, e) }, nil)
 }
 
 // WatchAll follows all changes until the user interrupts it. again is called when the place in the stream is lost,
@@ -63,24 +71,20 @@ func WatchAll(ctx context.Context, a *App, api *client.Client, opts client.Watch
 		case <-ctx.Done():
 		case <-time.After(beginAgain):
 		}
-		if again == nil {
+		if opts.Again = true; again == nil {
 			continue
 		}
-		if err := again(&opts); err != nil && ctx.Err() == nil {
+		// While the API does not answer, the place is still lost: it is called once more.
+		if err := again(&opts); err != nil && ctx.Err() == nil && !client.Transient(err) {
 			return err
 		}
 	}
 }
 
 // logEvent writes the row of a thing that has changed.
-func logEvent[T any](ctx context.Context, a *App, api *client.Client, l *Listing, kind Kind[T], log *listLog, e *v1.Event) error {
+func logEvent[T any](ctx context.Context, api *client.Client, l *Listing, kind Kind[T], log *listLog, e *v1.Event) error {
 	if e.Deleted {
-		if was, known := log.shown[e.Name]; known {
-			delete(log.shown, e.Name)
-			delete(log.listed, was)
-			name, _, _ := strings.Cut(was, "\t")
-			a.Sayf("%s is gone", name)
-		}
+		log.gone(e.Name)
 		return nil
 	}
 	item, err := kind.Of(ctx, api, e)
@@ -110,12 +114,20 @@ func EventOf[T any](thing *T) (T, error) {
 // show writes a row, unless it says what was written of this thing last.
 func (l *listLog) show(name string, row []string) error {
 	text := l.lasting(row)
-	was, known := l.shown[name]
-	l.shown[name] = text
-	if was == text || !known && l.listed[text] {
+	if l.shown[name] == text {
 		return nil
 	}
+	l.shown[name] = text
 	return l.rows.Write(row)
+}
+
+// gone says of a thing that is shown that it is gone.
+func (l *listLog) gone(name string) {
+	if was, known := l.shown[name]; known {
+		delete(l.shown, name)
+		name, _, _ := strings.Cut(was, "\t")
+		l.app.Sayf("%s is gone", name)
+	}
 }
 
 // lasting is a row without the columns that change by themselves.

@@ -51,7 +51,7 @@ func (c *getFederationsCmd) Run(ctx context.Context, a *command.App) error {
 		return t
 	}
 	return command.PrintList(ctx, a, &c.Listing, command.Kind[v1.Federation]{
-		Fetch: federationsOf, Table: table, Event: v1.EventFederation,
+		Fetch: federationsOf, Table: table, Event: v1.EventFederation, Name: func(f v1.Federation) string { return f.UID },
 		Of: func(_ context.Context, _ *client.Client, e *v1.Event) (v1.Federation, error) {
 			return command.EventOf(e.Federation)
 		},
@@ -108,6 +108,7 @@ func (c *getReplicasCmd) list(ctx context.Context, a *command.App) error {
 			return api.ReplicaStatuses(ctx, c.Cluster)
 		},
 		Table: table, Query: client.ListQuery{ClusterID: c.Cluster}, Event: v1.EventService,
+		Name: func(s v1.ServiceStatus) string { return s.ClusterID + "/" + s.ServiceName },
 		Of: func(_ context.Context, _ *client.Client, e *v1.Event) (v1.ServiceStatus, error) {
 			return command.EventOf(e.Service)
 		},
@@ -199,7 +200,7 @@ func (c *getServicesCmd) Run(ctx context.Context, a *command.App) error {
 		fetch = c.applicable
 	}
 	return command.PrintList(ctx, a, &c.Listing, command.Kind[*oscar.Service]{
-		Fetch: fetch, Table: table, Event: v1.EventService,
+		Fetch: fetch, Table: table, Event: v1.EventService, Name: func(s *oscar.Service) string { return s.ClusterID + "/" + s.Name },
 		Of: func(ctx context.Context, api *client.Client, e *v1.Event) (*oscar.Service, error) {
 			s, err := command.EventOf(e.Service)
 			if err != nil {
