@@ -1,6 +1,8 @@
 package account
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/oscarfed/oscarfed/internal/cli/command"
@@ -45,15 +47,15 @@ func ContextUse(a *command.App) *cobra.Command {
 		Annotations: map[string]string{command.OfConfiguration: "yes"},
 		Short:       "Make a context the current one",
 		Example:     "  oscarfed context use site",
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			c.name = args[0]
-			return c.Run(a)
+			return c.Run(cmd.Context(), a)
 		},
 	}
 }
 
-func (c *contextUseCmd) Run(a *command.App) error {
-	if err := a.Flags.UseContext(c.name); err != nil {
+func (c *contextUseCmd) Run(ctx context.Context, a *command.App) error {
+	if err := a.Flags.UseContext(ctx, c.name); err != nil {
 		return err
 	}
 	a.Sayf("%s is the current context", c.name)
@@ -73,15 +75,15 @@ func ContextSet(a *command.App) *cobra.Command {
 			"With another endpoint it has none of the credentials from before.\n" +
 			"The file is readable by you alone, and has the names of files with credentials, not what is in them.",
 		Example: "  oscarfed context set site --endpoint https://federation.example.org --token-file ~/.token",
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			c.name = args[0]
-			return c.Run(a)
+			return c.Run(cmd.Context(), a)
 		},
 	}
 }
 
-func (c *contextSetCmd) Run(a *command.App) error {
-	left, err := a.Flags.SetContext(c.name)
+func (c *contextSetCmd) Run(ctx context.Context, a *command.App) error {
+	left, err := a.Flags.SetContext(ctx, c.name)
 	if err != nil {
 		return err
 	}

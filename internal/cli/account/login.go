@@ -100,7 +100,7 @@ func (c *loginCmd) Run(ctx context.Context, a *command.App, flags *pflag.FlagSet
 	if err != nil {
 		return errors.Join(err, undo(ctx, target, record, before))
 	}
-	if err := a.Flags.SetLogin(target); err != nil {
+	if err := a.Flags.SetLogin(ctx, target); err != nil {
 		return errors.Join(err, undo(ctx, target, record, before))
 	}
 	revokeBeside(ctx, before, record)
@@ -332,7 +332,7 @@ func (logoutCmd) Run(ctx context.Context, a *command.App) error {
 		sayRevoked(ctx, a, record)
 	}
 	record.Forget(ctx)
-	if err := errors.Join(file.Remove(ctx), a.Flags.ForgetLogin()); err != nil {
+	if err := errors.Join(file.Remove(ctx), a.Flags.ForgetLogin(ctx)); err != nil {
 		return err
 	}
 	a.Sayf("logged out of %s", a.Connection.Endpoint)

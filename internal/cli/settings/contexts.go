@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"os"
@@ -37,8 +38,8 @@ func (s Flags) Contexts() ([]Context, error) {
 }
 
 // UseContext makes a context the current one.
-func (s Flags) UseContext(name string) error {
-	return s.edit(func(file *configFile) error {
+func (s Flags) UseContext(ctx context.Context, name string) error {
+	return s.edit(ctx, func(file *configFile) error {
 		if _, ok := file.Contexts[name]; !ok {
 			known := slices.Sorted(maps.Keys(file.Contexts))
 			return exit.Errorf(exit.NotFound, "there is no context %q%s; there: %s", name, suggest.Words(name, known), strings.Join(known, ", "))
@@ -51,14 +52,14 @@ func (s Flags) UseContext(name string) error {
 // SetContext changes a context by what was given, or makes it. The first one is the current one. Credentials go to the
 // endpoint that they were given for only: with another one the context has none but those given now, and left is the
 // endpoint before, if it had any.
-func (s Flags) SetContext(name string) (left string, err error) {
+func (s Flags) SetContext(ctx context.Context, name string) (left string, err error) {
 	switch {
 	case strings.TrimSpace(name) == "":
 		return "", exit.Usagef("CONTEXT is empty: give it a name")
 	case s.TokenFile != "" && (s.User != "" || s.PasswordFile != ""):
 		return "", errTwoCredentials()
 	}
-	err = s.edit(func(file *configFile) error {
+	err = s.edit(ctx, func(file *configFile) error {
 		if file.Contexts == nil {
 			file.Contexts = map[string]Connection{}
 		}
@@ -111,9 +112,21 @@ func (s Flags) SetContext(name string) (left string, err error) {
 	return left, err
 }
 
-// edit changes the configuration file, which its owner alone can read, whole or not at all.
-func (s Flags) edit(change func(*configFile) error) (err error) {
-	file, path, err := s.editable()
+// edit changes the configuration file, which its owner alone can read, whole or not at all, while no other process does.
+func (s Flags) edit(ctx context.Context, change func(*configFile) error) (err error) {
+	_, path, err := s.editable()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	unlock, err := atomicfile.Lock(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	file, _, err := s.editable()
 	if err != nil {
 		return err
 	}
@@ -122,9 +135,6 @@ func (s Flags) edit(change func(*configFile) error) (err error) {
 	}
 	data, err := yaml.Marshal(file)
 	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
 	return atomicfile.Write(path, data, 0o600)

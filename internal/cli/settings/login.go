@@ -2,6 +2,7 @@ package settings
 
 import (
 	"cmp"
+	"context"
 	"net/url"
 	"path/filepath"
 
@@ -63,8 +64,8 @@ func relativeLogin(context string) string {
 
 // SetLogin has a context use the login in its file, in place of other credentials. The context is
 // made when it is not there, and becomes the current one when there is none.
-func (s Flags) SetLogin(t LoginTarget) error {
-	return s.edit(func(file *configFile) error {
+func (s Flags) SetLogin(ctx context.Context, t LoginTarget) error {
+	return s.edit(ctx, func(file *configFile) error {
 		if file.Contexts == nil {
 			file.Contexts = map[string]Connection{}
 		}
@@ -75,8 +76,8 @@ func (s Flags) SetLogin(t LoginTarget) error {
 }
 
 // ForgetLogin has a context use no login any more; the current one when none is named.
-func (s Flags) ForgetLogin() error {
-	return s.edit(func(file *configFile) error {
+func (s Flags) ForgetLogin(ctx context.Context) error {
+	return s.edit(ctx, func(file *configFile) error {
 		name := cmp.Or(s.Context, file.CurrentContext)
 		if c, ok := file.Contexts[name]; ok {
 			c.LoginFile = ""
