@@ -24,6 +24,10 @@ type Grants struct {
 	// OneSession ends, when a refresh token is revoked, all that its client has of its subject, as
 	// Keycloak does.
 	OneSession bool
+	// Forgets makes a refresh token that was replaced one that is not known: to revoke it ends nothing.
+	Forgets bool
+	// Revoking is called with each revocation, before it is looked at.
+	Revoking func()
 	// Before and After are called with each exchange, before it is looked at and when
 	// its answer is ready. A status other than 0 is answered instead.
 	Before, After func() int
@@ -256,13 +260,20 @@ func (p *Provider) revoke(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p.mu.Lock()
+	revoking := p.granted.Revoking
+	p.mu.Unlock()
+	if revoking != nil {
+		revoking()
+	}
+	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, ok := p.granted.client(r); !ok {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
-	ends := p.granted.of(r.PostForm.Get("token"))
-	if ends == nil {
+	token := r.PostForm.Get("token")
+	ends := p.granted.of(token)
+	if ends == nil || p.granted.Forgets && ends.current != token {
 		return
 	}
 	for _, f := range p.granted.families {

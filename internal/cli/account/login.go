@@ -3,6 +3,7 @@ package account
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -83,43 +84,83 @@ func (c *loginCmd) Run(ctx context.Context, a *command.App, flags *pflag.FlagSet
 	if err != nil {
 		return err
 	}
-	record.API = target.Connection.Endpoint
-	before, err := target.File.Load()
-	if err != nil {
-		before = login.Record{}
-	}
+	record.ID, record.API = rand.Text(), target.Connection.Endpoint
 	if !c.NoKeyring {
 		record = record.Hidden(ctx)
 	}
-	if err := target.File.Save(ctx, record); err != nil {
-		record.Forget(ctx)
+	before, err := replace(ctx, target.File, record)
+	if err != nil {
 		return err
 	}
 	// Only now: a refresh token that oscar-cli had is renewed into the file.
 	who, err := whoIs(ctx, target)
+	if err == nil {
+		err = a.Flags.SetLogin(ctx, target)
+	}
 	if err != nil {
-		return errors.Join(err, undo(ctx, target, record, before))
+		return errors.Join(err, undo(ctx, target.File, record, before))
 	}
-	if err := a.Flags.SetLogin(ctx, target); err != nil {
-		return errors.Join(err, undo(ctx, target, record, before))
-	}
-	revokeBeside(ctx, before, record)
-	before.Forget(ctx)
+	end(ctx, before, record)
 	a.Sayf("logged in to %s; context %s uses this login", target.Connection.Endpoint, target.Context)
 	return printWho(a, who)
 }
 
-// undo puts the file back as it was before a login that the API refuses, or that was interrupted.
-func undo(ctx context.Context, target settings.LoginTarget, refused, before login.Record) error {
-	// An interruption does not end it: no context would name the new login, and the former one would be lost.
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
-	defer stop()
-	revokeBeside(ctx, refused, before)
-	refused.Forget(ctx)
-	if before.API == "" {
-		return target.File.Remove(ctx)
+// replace puts a new login into its file, and gives the one before. Until then nobody else knows it: one that cannot be
+// kept is ended.
+func replace(ctx context.Context, file login.File, record login.Record) (before login.Record, err error) {
+	err = file.Update(ctx, func(was login.Record, err error) (*login.Record, error) {
+		if err == nil {
+			before = was
+		}
+		return &record, nil
+	})
+	if err != nil {
+		if before.API == "" { // it was not read
+			if was, err := file.Load(); err == nil {
+				before = was
+			}
+		}
+		ctx, stop := uninterrupted(ctx)
+		defer stop()
+		end(ctx, record, before)
 	}
-	return target.File.Save(ctx, before)
+	return before, err
+}
+
+// undo puts the file back as it was before a login that the API refuses, or that was interrupted. The login may be renewed
+// by then, or another one, or a logout, may have replaced it: then the file stays.
+func undo(ctx context.Context, file login.File, refused, before login.Record) error {
+	ctx, stop := uninterrupted(ctx)
+	defer stop()
+	return file.Update(ctx, func(now login.Record, err error) (*login.Record, error) {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			end(ctx, before, login.Record{})
+			return nil, nil
+		case err == nil && now.ID != refused.ID:
+			end(ctx, before, now)
+			return &now, nil
+		case err == nil:
+			refused = now
+		}
+		end(ctx, refused, before)
+		if before.API == "" {
+			return nil, nil
+		}
+		return &before, nil
+	})
+}
+
+// uninterrupted takes something back although the person interrupts it: else no context would name the new login, and the
+// former one would be lost.
+func uninterrupted(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+}
+
+// end ends a login that no file has any more, unless it is the one that stays, or none.
+func end(ctx context.Context, over, stays login.Record) {
+	revokeBeside(ctx, over, stays)
+	over.Forget(ctx)
 }
 
 // revokeBeside ends a login at its issuer, unless another one, which stays, is of the same client
@@ -320,19 +361,26 @@ func (logoutCmd) Run(ctx context.Context, a *command.App) error {
 	if a.Connection.LoginFile == "" {
 		return exit.Errorf(exit.NotFound, "this context has no login; oscarfed context list shows where there is one")
 	}
-	file := login.File(a.Connection.LoginFile)
-	record, err := file.Load()
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		a.Sayf("warning: %v", err)
-	case record.API != a.Connection.Endpoint:
-		a.Sayf("warning: the login was one for %q: it is not ended at its issuer", record.API)
-	default:
-		sayRevoked(ctx, a, record)
-	}
-	record.Forget(ctx)
-	if err := errors.Join(file.Remove(ctx), a.Flags.ForgetLogin(ctx)); err != nil {
+	var forgotten error
+	// Nothing renews the login between its end at the issuer and its end here: its successor would live on unnamed.
+	err := login.File(a.Connection.LoginFile).Update(ctx, func(record login.Record, err error) (*login.Record, error) {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			a.Sayf("warning: %v", err)
+		case record.API != a.Connection.Endpoint:
+			a.Sayf("warning: the login was one for %q: it is not ended at its issuer", record.API)
+		default:
+			sayRevoked(ctx, a, record)
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx) // it may not be ended at its issuer: it can be logged out of again
+		}
+		record.Forget(ctx)
+		forgotten = a.Flags.ForgetLogin(ctx)
+		return nil, nil
+	})
+	if err := errors.Join(err, forgotten); err != nil {
 		return err
 	}
 	a.Sayf("logged out of %s", a.Connection.Endpoint)

@@ -31,7 +31,7 @@ func TestAKeyringThatFailsLosesNoLogin(t *testing.T) {
 		t.Fatal("the keyring was not used")
 	}
 	f := File(filepath.Join(t.TempDir(), "site.json"))
-	if err := f.Save(t.Context(), hidden); err != nil {
+	if err := save(t, f, hidden); err != nil {
 		t.Fatal(err)
 	}
 	keyring.MockInitWithError(errors.New("locked"))

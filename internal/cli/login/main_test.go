@@ -88,10 +88,16 @@ func keep(t *testing.T, i *issuer.Issuer, change func(*Record)) (File, Record) {
 	if change != nil {
 		change(&r)
 	}
-	if err := f.Save(t.Context(), r); err != nil {
+	if err := save(t, f, r); err != nil {
 		t.Fatal(err)
 	}
 	return f, r
+}
+
+// save makes a login what its file has.
+func save(t *testing.T, f File, r Record) error {
+	t.Helper()
+	return f.Update(t.Context(), func(Record, error) (*Record, error) { return &r, nil })
 }
 
 // left are the files beside a login's.

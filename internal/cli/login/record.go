@@ -22,6 +22,8 @@ const maxFile = 256 << 10
 
 // Record is a login as it stands in its file.
 type Record struct {
+	// ID names one login, and stays when its tokens are renewed. Those of earlier versions have none.
+	ID string `json:"id,omitempty"`
 	// API is the endpoint that the login is for. Its tokens are sent there, and to the issuer.
 	API      string `json:"api"`
 	Issuer   string `json:"issuer,omitempty"`
@@ -74,31 +76,29 @@ func (f File) Load() (Record, error) {
 	return r, nil
 }
 
-// Save replaces a login.
-func (f File) Save(ctx context.Context, r Record) error {
+// Update changes a login while no other process changes or renews it. change gets what is there, or why that cannot be
+// read, and makes what replaces it; without an error nil removes it. After an error the login stays as it is.
+func (f File) Update(ctx context.Context, change func(was Record, err error) (*Record, error)) error {
 	unlock, err := f.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	r, err := change(f.Load())
+	if err != nil {
+		return err
+	}
+	if r == nil {
+		if err := os.Remove(string(f)); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
 	next, err := atomicfile.New(string(f))
 	if err != nil {
 		return err
 	}
-	return put(next, r)
-}
-
-// Remove removes a login.
-func (f File) Remove(ctx context.Context) error {
-	unlock, err := f.lock(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if err := os.Remove(string(f)); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
+	return put(next, *r)
 }
 
 // put replaces a login by r.
@@ -116,39 +116,10 @@ func put(next *atomicfile.File, r Record) error {
 	return nil
 }
 
-// lock excludes other processes, and other callers in this one, until unlock is called. The lock
-// file stays: a process that removed it would let two others in.
+// lock excludes other processes, and other callers in this one, until unlock is called.
 func (f File) lock(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(string(f)), 0o700); err != nil {
 		return nil, err
 	}
-	file, err := os.OpenFile(string(f)+".lock", os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	locked := make(chan struct{})
-	var failed error // set when locked is closed
-	go func() {
-		defer close(locked)
-		for {
-			if failed = syscall.Flock(int(file.Fd()), syscall.LOCK_EX); !errors.Is(failed, syscall.EINTR) {
-				return
-			}
-		}
-	}()
-	release := func() { _ = file.Close() } // closing unlocks
-	select {
-	case <-locked:
-		if failed != nil {
-			release()
-			return nil, fmt.Errorf("lock %s: %w", file.Name(), failed)
-		}
-		return release, nil
-	case <-ctx.Done():
-		go func() {
-			<-locked
-			release()
-		}()
-		return nil, context.Cause(ctx)
-	}
+	return atomicfile.Lock(ctx, string(f))
 }

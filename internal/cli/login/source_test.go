@@ -205,7 +205,7 @@ func TestLoginsOfOtherPrograms(t *testing.T) {
 	}
 	r.API = api
 	f := File(filepath.Join(t.TempDir(), "l", "agent.json"))
-	if err := f.Save(t.Context(), r); err != nil {
+	if err := save(t, f, r); err != nil {
 		t.Fatal(err)
 	}
 	if token, err := NewSource(f, api).Token(t.Context(), ""); err != nil || token != "agent-token" {
