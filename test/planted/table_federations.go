@@ -99,8 +99,8 @@ func ofFederations() []defect {
 		one(
 			"a refusal hides that an earlier try may have happened",
 			"api/client/do.go",
-			"if err != nil && unknown != nil && refused(last) {",
-			"if err != nil && unknown != nil && refused(last) && in.wait < 0 {",
+			"if err != nil && unknown != nil && unserved(last) {",
+			"if err != nil && unknown != nil && unserved(last) && in.wait < 0 {",
 		).was("3d24bbf").shows("a creation whose control plane dies is told of truly"),
 		one(
 			"the outcome of a refused change that another instance passed by is not looked up",
