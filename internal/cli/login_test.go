@@ -574,3 +574,26 @@ func TestARefusedLoginLeavesTheOneThatReplacedIt(t *testing.T) {
 		t.Errorf("it has %+v", s.kept())
 	}
 }
+
+// A context that is given other credentials, or another endpoint, has no login any more: what no command could end is ended.
+func TestALoginThatItsContextHasNoLongerIsEnded(t *testing.T) {
+	for name, args := range map[string][]string{
+		"a token":          {"--token-file", "a.token"},
+		"another endpoint": {"--endpoint", "https://other.example"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			if status, _, stderr := s.login("--endpoint", s.api, "--context", "site"); status != exit.Done {
+				t.Fatalf("status %d: %s", status, stderr)
+			}
+			kept := s.kept()
+			if status, _, stderr := s.run(t.Context(), "context", "set", "site", "--ca-file", "ca.pem"); status != exit.Done || s.kept() != kept || s.issuer.Revoked(kept.RefreshToken) {
+				t.Fatalf("what it keeps: status %d: %s", status, stderr)
+			}
+			status, _, stderr := s.run(t.Context(), append([]string{"context", "set", "site"}, args...)...)
+			if status != exit.Done || !s.issuer.Revoked(kept.RefreshToken) || len(s.files()) != 0 || !strings.Contains(stderr, "it has no login at "+s.api+" any more") {
+				t.Errorf("status %d, files %v: %s", status, s.files(), stderr)
+			}
+		})
+	}
+}

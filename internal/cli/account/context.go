@@ -72,7 +72,7 @@ func ContextSet(a *command.App) *cobra.Command {
 		Annotations: map[string]string{command.OfConfiguration: "yes"},
 		Short:       "Make or change a context",
 		Long: "Make or change a context: what --endpoint, --user, --password-file, --token-file and --ca-file say.\n" +
-			"With another endpoint it has none of the credentials from before.\n" +
+			"With another endpoint it has none of the credentials from before. A login that it has no longer is ended.\n" +
 			"The file is readable by you alone, and has the names of files with credentials, not what is in them.",
 		Example: "  oscarfed context set site --endpoint https://federation.example.org --token-file ~/.token",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -88,8 +88,12 @@ func (c *contextSetCmd) Run(ctx context.Context, a *command.App) error {
 		return err
 	}
 	a.Sayf("context %s is set", c.name)
-	if left != "" {
-		a.Sayf("what it had to log in with was for %s, and is left out", left)
+	if left.Endpoint != "" {
+		a.Sayf("what it had to log in with was for %s, and is left out", left.Endpoint)
 	}
-	return nil
+	if left.Login.LoginFile == "" {
+		return nil
+	}
+	a.Sayf("it has no login at %s any more", left.Login.Endpoint)
+	return endLogin(ctx, a, left.Login, func(context.Context) error { return nil })
 }

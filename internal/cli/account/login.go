@@ -361,14 +361,23 @@ func (logoutCmd) Run(ctx context.Context, a *command.App) error {
 	if a.Connection.LoginFile == "" {
 		return exit.Errorf(exit.NotFound, "this context has no login; oscarfed context list shows where there is one")
 	}
+	if err := endLogin(ctx, a, a.Connection, a.Flags.ForgetLogin); err != nil {
+		return err
+	}
+	a.Sayf("logged out of %s", a.Connection.Endpoint)
+	return nil
+}
+
+// endLogin ends the login of a connection: at its issuer, by forget, and here. Nothing renews it meanwhile: its successor
+// would live on unnamed.
+func endLogin(ctx context.Context, a *command.App, of settings.Connection, forget func(context.Context) error) error {
 	var forgotten error
-	// Nothing renews the login between its end at the issuer and its end here: its successor would live on unnamed.
-	err := login.File(a.Connection.LoginFile).Update(ctx, func(record login.Record, err error) (*login.Record, error) {
+	err := login.File(of.LoginFile).Update(ctx, func(record login.Record, err error) (*login.Record, error) {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
 			a.Sayf("warning: %v", err)
-		case record.API != a.Connection.Endpoint:
+		case record.API != of.Endpoint:
 			a.Sayf("warning: the login was one for %q: it is not ended at its issuer", record.API)
 		default:
 			sayRevoked(ctx, a, record)
@@ -377,14 +386,10 @@ func (logoutCmd) Run(ctx context.Context, a *command.App) error {
 			return nil, context.Cause(ctx) // it may not be ended at its issuer: it can be logged out of again
 		}
 		record.Forget(ctx)
-		forgotten = a.Flags.ForgetLogin(ctx)
+		forgotten = forget(ctx)
 		return nil, nil
 	})
-	if err := errors.Join(err, forgotten); err != nil {
-		return err
-	}
-	a.Sayf("logged out of %s", a.Connection.Endpoint)
-	return nil
+	return errors.Join(err, forgotten)
 }
 
 // sayRevoked ends a login at its issuer, and says where that is not done.

@@ -39,7 +39,7 @@ func (s Flags) Contexts() ([]Context, error) {
 
 // UseContext makes a context the current one.
 func (s Flags) UseContext(ctx context.Context, name string) error {
-	return s.edit(ctx, func(file *configFile) error {
+	return s.edit(ctx, func(file *configFile, _ string) error {
 		if _, ok := file.Contexts[name]; !ok {
 			known := slices.Sorted(maps.Keys(file.Contexts))
 			return exit.Errorf(exit.NotFound, "there is no context %q%s; there: %s", name, suggest.Words(name, known), strings.Join(known, ", "))
@@ -49,24 +49,32 @@ func (s Flags) UseContext(ctx context.Context, name string) error {
 	})
 }
 
+// Left is what a context that was changed has no longer.
+type Left struct {
+	// Endpoint is the one before, when its credentials are left out with it.
+	Endpoint string
+	// Login is the connection of a login that no context names any more; it has no login file when there is none.
+	Login Connection
+}
+
 // SetContext changes a context by what was given, or makes it. The first one is the current one. Credentials go to the
-// endpoint that they were given for only: with another one the context has none but those given now, and left is the
-// endpoint before, if it had any.
-func (s Flags) SetContext(ctx context.Context, name string) (left string, err error) {
+// endpoint that they were given for only: with another one the context has none but those given now.
+func (s Flags) SetContext(ctx context.Context, name string) (left Left, err error) {
 	switch {
 	case strings.TrimSpace(name) == "":
-		return "", exit.Usagef("CONTEXT is empty: give it a name")
+		return Left{}, exit.Usagef("CONTEXT is empty: give it a name")
 	case s.TokenFile != "" && (s.User != "" || s.PasswordFile != ""):
-		return "", errTwoCredentials()
+		return Left{}, errTwoCredentials()
 	}
-	err = s.edit(ctx, func(file *configFile) error {
+	err = s.edit(ctx, func(file *configFile, dir string) error {
 		if file.Contexts == nil {
 			file.Contexts = map[string]Connection{}
 		}
-		c := file.Contexts[name]
+		before := file.Contexts[name]
+		c := before
 		if s.Endpoint != "" && s.Endpoint != c.Endpoint {
 			if c.kinds() > 0 {
-				left = c.Endpoint
+				left.Endpoint = c.Endpoint
 			}
 			c = c.withoutCredentials()
 		}
@@ -104,6 +112,9 @@ func (s Flags) SetContext(ctx context.Context, name string) (left string, err er
 			return exit.Usagef("%w", err)
 		}
 		file.Contexts[name] = c
+		if before.LoginFile != "" && !file.names(before.LoginFile) {
+			left.Login = before.within(dir)
+		}
 		if file.CurrentContext == "" {
 			file.CurrentContext = name
 		}
@@ -112,8 +123,19 @@ func (s Flags) SetContext(ctx context.Context, name string) (left string, err er
 	return left, err
 }
 
+// names says whether a context uses the login in a file.
+func (f *configFile) names(login string) bool {
+	for _, c := range f.Contexts {
+		if c.LoginFile == login {
+			return true
+		}
+	}
+	return false
+}
+
 // edit changes the configuration file, which its owner alone can read, whole or not at all, while no other process does.
-func (s Flags) edit(ctx context.Context, change func(*configFile) error) (err error) {
+// change gets the folder that its relative paths begin at, too.
+func (s Flags) edit(ctx context.Context, change func(file *configFile, dir string) error) (err error) {
 	_, path, err := s.editable()
 	if err != nil {
 		return err
@@ -130,7 +152,7 @@ func (s Flags) edit(ctx context.Context, change func(*configFile) error) (err er
 	if err != nil {
 		return err
 	}
-	if err := change(&file); err != nil {
+	if err := change(&file, filepath.Dir(path)); err != nil {
 		return err
 	}
 	data, err := yaml.Marshal(file)

@@ -65,7 +65,7 @@ func relativeLogin(context string) string {
 // SetLogin has a context use the login in its file, in place of other credentials. The context is
 // made when it is not there, and becomes the current one when there is none.
 func (s Flags) SetLogin(ctx context.Context, t LoginTarget) error {
-	return s.edit(ctx, func(file *configFile) error {
+	return s.edit(ctx, func(file *configFile, _ string) error {
 		if file.Contexts == nil {
 			file.Contexts = map[string]Connection{}
 		}
@@ -77,7 +77,7 @@ func (s Flags) SetLogin(ctx context.Context, t LoginTarget) error {
 
 // ForgetLogin has a context use no login any more; the current one when none is named.
 func (s Flags) ForgetLogin(ctx context.Context) error {
-	return s.edit(ctx, func(file *configFile) error {
+	return s.edit(ctx, func(file *configFile, _ string) error {
 		name := cmp.Or(s.Context, file.CurrentContext)
 		if c, ok := file.Contexts[name]; ok {
 			c.LoginFile = ""
