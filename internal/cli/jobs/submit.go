@@ -67,8 +67,12 @@ func (c *jobSubmitCmd) Run(ctx context.Context, a *command.App) error {
 	if err != nil {
 		return err
 	}
-	job, err := api.SubmitJob(ctx, c.Service, event, client.JobOptions{ClusterID: c.Cluster, IdempotencyKey: cmp.Or(c.Key, uuid.NewString())})
+	c.Key = cmp.Or(c.Key, uuid.NewString())
+	job, err := api.SubmitJob(ctx, c.Service, event, client.JobOptions{ClusterID: c.Cluster, IdempotencyKey: c.Key})
 	if err != nil {
+		if exit.StatusOf(err) == exit.InProgress || ctx.Err() != nil {
+			a.Sayf("the same again is the same job: %s", c.again())
+		}
 		return err
 	}
 	if c.Wait {
@@ -80,6 +84,21 @@ func (c *jobSubmitCmd) Run(ctx context.Context, a *command.App) error {
 		return err
 	}
 	return output.Encode(a.Stdout, a.Form, submitted{ID: job.ID, Location: job.Location})
+}
+
+// again is the command that sends the same job once more. With another key it would be another one.
+func (c *jobSubmitCmd) again() string {
+	line := "oscarfed job submit " + c.Service
+	if c.File != "" {
+		line += " -f " + c.File
+	}
+	if c.Cluster != "" {
+		line += " --cluster " + c.Cluster
+	}
+	if c.Base64 {
+		line += " --base64"
+	}
+	return line + " --idempotency-key " + c.Key
 }
 
 // submitted is what submit prints for programs.
