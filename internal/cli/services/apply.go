@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -266,14 +267,15 @@ func (c *applyCmd) change(ctx context.Context, a *command.App, api *client.Clien
 // explain adds to an unknown outcome how to ask for the same one again.
 func (c *applyCmd) explain(a *command.App, err error, opts client.CreateOptions) error {
 	if exit.StatusOf(err) == exit.InProgress && c.Plan == "" {
-		again := "oscarfed apply -f " + c.File
-		if c.RefreshTokenFile != "" {
-			again += " --refresh-token-file " + c.RefreshTokenFile
+		again := []string{"oscarfed apply -f", c.File}
+		for _, flag := range [][2]string{
+			{"cluster", c.Cluster}, {"deployment", c.Deployment}, {"refresh-token-file", c.RefreshTokenFile}, {"idempotency-key", opts.IdempotencyKey},
+		} {
+			if flag[1] != "" {
+				again = append(again, "--"+flag[0], flag[1])
+			}
 		}
-		if opts.IdempotencyKey != "" {
-			again += " --idempotency-key " + opts.IdempotencyKey
-		}
-		a.Sayf("the same again waits for the same outcome: %s", again)
+		a.Sayf("the same again waits for the same outcome: %s", strings.Join(again, " "))
 	}
 	return err
 }
