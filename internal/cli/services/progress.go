@@ -2,6 +2,7 @@ package services
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -26,13 +27,20 @@ type source struct {
 	uid              string
 }
 
+// errFormer is why the state of a creation that has ended is not shown: it may be that of the one before.
+var errFormer = errors.New("it is over")
+
 func (s *source) read(ctx context.Context) (*v1.Federation, error) {
 	if s.uid == "" {
 		f, err := federationOf(ctx, s.api, s.service, s.cluster)
-		if err == nil {
-			s.uid = f.UID
+		switch {
+		case err != nil:
+			return nil, err
+		case over(f.Phase):
+			return nil, errFormer
 		}
-		return f, err
+		s.uid = f.UID
+		return f, nil
 	}
 	return s.api.Federation(ctx, s.uid)
 }
