@@ -1,6 +1,7 @@
 package services
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -101,7 +102,7 @@ func (c *waitCmd) forJob(ctx context.Context, a *command.App, api *client.Client
 
 // forService returns the last phase that was seen.
 func (c *waitCmd) forService(ctx context.Context, a *command.App, api *client.Client) (string, error) {
-	last := "not known"
+	last, uid := "not known", ""
 	err := api.WatchReplicas(ctx, c.Name, client.WatchOptions{
 		ClusterID: c.Cluster,
 		Broken:    func(err error) { a.Sayf("the connection is lost, trying again: %v", err) },
@@ -110,7 +111,9 @@ func (c *waitCmd) forService(ctx context.Context, a *command.App, api *client.Cl
 			last = view.Phase
 			a.Sayf("%s: %s, generation %d", view.GroupID, view.Phase, view.Generation)
 		}
-		if view.Phase == c.wanted() {
+		// Another one that has got the name says that the first is gone: of its end nothing needs to have been told.
+		uid = cmp.Or(uid, view.UID)
+		if view.Phase == c.wanted() || c.For == v1.PhaseDeleted && view.UID != uid {
 			return jobs.ErrSeen
 		}
 		if view.Phase == v1.PhaseAborted || view.Phase == v1.PhaseRolledBack {
