@@ -92,7 +92,7 @@ func TestALogIsFollowedAsLongAsItsJobRuns(t *testing.T) {
 		"to the end":                      {api: jobAPI{ends: time.Minute}, status: exit.Done, out: "one\ntwo\n", until: 2 * time.Minute},
 		"past an outage":                  {api: jobAPI{ends: time.Hour, job: proxy(time.Minute, 40*time.Minute), log: proxy(time.Minute, 40*time.Minute)}, status: exit.Done, out: "one\ntwo\n", until: time.Hour + time.Minute},
 		"past an outage in which it ends": {api: jobAPI{ends: 30 * time.Minute, job: proxy(time.Minute, time.Hour)}, status: exit.Done, out: "one\ntwo\n", until: time.Hour + time.Minute},
-		"an outage with its last look":    {api: jobAPI{ends: time.Minute, log: proxy(time.Minute, time.Minute+3*time.Second)}, status: exit.Done, out: "one\ntwo\n", until: 2 * time.Minute},
+		"an outage with its last look":    {api: jobAPI{ends: time.Minute, log: proxy(time.Minute, time.Minute+logEvery)}, status: exit.Done, out: "one\ntwo\n", until: 2 * time.Minute},
 		"nobody there":                    {api: jobAPI{ends: never, job: proxy(0, never)}, status: exit.NotReachable, until: time.Minute},
 		"until it is forgotten":           {api: jobAPI{ends: never, job: problem(time.Minute, 404, v1.CodeNotFound)}, status: exit.NotFound, out: "one\n", until: 2 * time.Minute},
 		"until it is not allowed":         {api: jobAPI{ends: never, log: problem(time.Minute, 403, v1.CodeForbidden)}, status: exit.NotAuthorised, out: "one\n", until: 2 * time.Minute},
