@@ -83,7 +83,9 @@ func (c *eventsCmd) Run(ctx context.Context, a *command.App) error {
 	}
 	show := func(events ...v1.SystemEvent) error {
 		for _, e := range events {
-			last = cmp.Or(e.At.Time, last)
+			if e.At.After(last) { // of several the newest is the first
+				last = e.At.Time
+			}
 		}
 		return eventTable(events).WithoutHead().Write(a.Stdout, a.Unbounded().Style())
 	}
