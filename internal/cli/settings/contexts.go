@@ -140,7 +140,8 @@ func (s Flags) edit(ctx context.Context, change func(file *configFile, dir strin
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	unlock, err := atomicfile.Lock(ctx, path)
@@ -152,12 +153,15 @@ func (s Flags) edit(ctx context.Context, change func(file *configFile, dir strin
 	if err != nil {
 		return err
 	}
-	if err := change(&file, filepath.Dir(path)); err != nil {
+	if err := change(&file, dir); err != nil {
 		return err
 	}
 	data, err := yaml.Marshal(file)
 	if err != nil {
 		return err
+	}
+	if kept, err := filepath.EvalSymlinks(path); err == nil {
+		path = kept // it may be elsewhere, with a link in its place
 	}
 	return atomicfile.Write(path, data, 0o600)
 }

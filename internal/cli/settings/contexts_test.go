@@ -52,3 +52,25 @@ func TestAnEditThatWaitsCanBeInterrupted(t *testing.T) {
 		t.Errorf("there is a file: %v", err)
 	}
 }
+
+// A configuration that is kept elsewhere, with a link in its place, stays there: it was replaced by a file that its owner's
+// other copies did not get.
+func TestAnEditFollowsALink(t *testing.T) {
+	dir := t.TempDir()
+	kept, link := filepath.Join(dir, "kept.yaml"), filepath.Join(dir, "config.yaml")
+	if err := os.WriteFile(kept, []byte("output: json\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("kept.yaml", link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (Flags{Config: link, Endpoint: "http://api.test"}).SetContext(t.Context(), "c"); err != nil {
+		t.Fatal(err)
+	}
+	if to, err := os.Readlink(link); err != nil || to != "kept.yaml" {
+		t.Errorf("the link: %q, %v", to, err)
+	}
+	if list, err := (Flags{Config: kept}).Contexts(); err != nil || len(list) != 1 {
+		t.Errorf("%d contexts, %v", len(list), err)
+	}
+}
