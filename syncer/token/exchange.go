@@ -79,7 +79,8 @@ func (k *Keeper) use(ctx context.Context, of Key, kept *Stored) (Access, error) 
 		}
 		return Access{}, k.lose(ctx, of, &marked, why)
 	}
-	if err != nil {
+	unusable, isUnusable := errors.AsType[*UnusableError](err)
+	if err != nil && !isUnusable {
 		done("failed: " + err.Error())
 		return Access{}, err
 	}
@@ -93,6 +94,10 @@ func (k *Keeper) use(ctx context.Context, of Key, kept *Stored) (Access, error) 
 	if err := k.store(ctx, of, &next); err != nil {
 		done("exchanged, and not stored: " + err.Error())
 		return Access{}, err
+	}
+	if isUnusable {
+		done("exchanged: " + unusable.Message)
+		return Access{}, unusable
 	}
 	if subject := openid.Unproven(access.Token).Subject; subject != "" && of.Owner != adminOwner && subject != of.Owner {
 		done("exchanged: the access token is of another user")

@@ -25,6 +25,8 @@ const (
 	callTimeout = 15 * time.Second
 	// maxAccess bounds an access token in bytes: an OSCAR takes no longer header.
 	maxAccess = 16 << 10
+	// maxRefresh bounds a refresh token in bytes: a Vault takes no longer one.
+	maxRefresh = 16 << 10
 	// discoveryLife is how long the endpoints of an issuer are kept.
 	discoveryLife = 12 * time.Hour
 	// defaultLife is the life of an access token whose issuer says none.
@@ -135,6 +137,13 @@ func (s *Issuers) of(k *Stored) (Issuer, error) {
 	return iss, nil
 }
 
+// UnusableError says that the issuer gave an access token that nobody can use. What it gave
+// for the refresh token counts all the same.
+type UnusableError struct{ Message string }
+
+// Error implements error.
+func (e *UnusableError) Error() string { return e.Message }
+
 // Access is an access token with the refresh token that came with it.
 type Access struct {
 	Token   string
@@ -153,8 +162,9 @@ func (Access) String() string { return "an access token" }
 // GoString shows no secret.
 func (Access) GoString() string { return "an access token" }
 
-// Exchange uses a refresh token once. Its errors: *ConfigError, *RefusedError, or one
-// that may pass, after which it is not known whether the token was used.
+// Exchange uses a refresh token once. Its errors: *ConfigError, *RefusedError, *UnusableError, with
+// which the refresh token that it returns takes the place of the used one, or one that may pass,
+// after which it is not known whether the token was used.
 func (s *Issuers) Exchange(ctx context.Context, k *Stored) (Access, error) {
 	iss, err := s.of(k)
 	if err != nil {
@@ -172,13 +182,18 @@ func (s *Issuers) Exchange(ctx context.Context, k *Stored) (Access, error) {
 	if err != nil {
 		return Access{}, s.refusal(iss, err)
 	}
-	if len(got.AccessToken) > maxAccess || len(got.RefreshToken) > maxAccess {
-		return Access{}, fmt.Errorf("issuer %s: a token of more than %d bytes", iss.URL, maxAccess)
+	if len(got.RefreshToken) > maxRefresh {
+		return Access{}, fmt.Errorf("issuer %s gave a refresh token of more than %d bytes", iss.URL, maxRefresh)
 	}
-	out := Access{Token: got.AccessToken, Expires: expiry(got, began)}
+	var out Access
 	if got.RefreshToken != k.Refresh {
 		out.Refresh = got.RefreshToken
 	}
+	if len(got.AccessToken) > maxAccess {
+		return out, &UnusableError{fmt.Sprintf("issuer %s gave an access token of more than %d bytes, which no OSCAR takes: "+
+			"the issuer has to put less into it, such as fewer groups of the user", iss.URL, maxAccess)}
+	}
+	out.Token, out.Expires = got.AccessToken, expiry(got, began)
 	return out, nil
 }
 

@@ -332,7 +332,8 @@ func (k *Keeper) renew(ctx context.Context, of Key, serial int64) {
 		return
 	}
 	pause := firstPause
-	if _, ok := errors.AsType[*ConfigError](err); ok {
+	_, isConfig := errors.AsType[*ConfigError](err)
+	if _, isUnusable := errors.AsType[*UnusableError](err); isConfig || isUnusable {
 		pause = configPause
 	}
 	k.fail(h, now, err, pause)

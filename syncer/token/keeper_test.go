@@ -441,3 +441,32 @@ func TestEachReadingIsReportedBefore(t *testing.T) {
 		t.Errorf("%d readings", readings.Load())
 	}
 }
+
+// An access token that is too long took the refresh token that came with it along: the next try used the
+// one before again, and the issuer ended the login.
+func TestALongAccessTokenEndsTheLogin(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, rotating)
+	g := rotating
+	g.Change = func(path string, answer map[string]any) {
+		if path == "/token" {
+			answer["access_token"] = strings.Repeat("x", 20_000)
+		}
+	}
+	b.issuer.Grant(g)
+	k := b.keeper("one")
+	b.hold(k, 1)
+	for range 3 {
+		_, err := k.Access(t.Context(), of, 1)
+		if err == nil || !strings.Contains(err.Error(), "more than 16384 bytes") {
+			t.Errorf("got %v", err)
+		}
+		b.pass(time.Hour)
+	}
+	b.exchanges(3, 0)
+	b.issuer.Grant(rotating)
+	if _, err := k.Access(t.Context(), of, 1); err != nil {
+		t.Error(err)
+	}
+	b.exchanges(4, 0)
+}
