@@ -3,6 +3,7 @@ package token
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -24,8 +25,10 @@ const (
 	// markedFor is how long the mark of another holder is respected: longer than an exchange and
 	// its storing take unless that holder is dead.
 	markedFor = 90 * time.Second
-	// maxLead is how long before its end an access token is not given out any more:
-	// that, or a quarter of its life.
+	// minLead and maxLead bound how long before its end an access token is not given out any more: a
+	// quarter of its life. Who gets it uses it up to 10 s before its end (ownertoken.TokenSlack), and
+	// else would ask again at once, and get the same one.
+	minLead = 11 * time.Second
 	maxLead = 2 * time.Minute
 )
 
@@ -320,11 +323,12 @@ func (k *Keeper) renew(ctx context.Context, of Key, serial int64) {
 	h, now := k.entry(of), k.cfg.Now()
 	if err == nil {
 		life := access.Expires.Sub(now)
-		*h = entry{busy: h.busy, access: access, serial: max(used, serial), fresh: access.Expires.Add(-min(life/4, maxLead))}
-		if life <= 0 {
-			k.fail(h, now, errors.New("the issuer gave an access token that has expired already"), firstPause)
+		if life > minLead {
+			lead := min(max(life/4, minLead), maxLead)
+			*h = entry{busy: h.busy, access: access, serial: max(used, serial), fresh: access.Expires.Add(-lead)}
+			return
 		}
-		return
+		err = &UnusableError{fmt.Sprintf("the issuer gave an access token that is good for %s: it has to be more than %s", life.Round(time.Second), minLead)}
 	}
 	if lost, ok := errors.AsType[*LostError](err); ok {
 		lost.Serial = max(lost.Serial, serial)

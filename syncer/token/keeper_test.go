@@ -470,3 +470,45 @@ func TestALongAccessTokenEndsTheLogin(t *testing.T) {
 	}
 	b.exchanges(4, 0)
 }
+
+// Who had an access token of less than 40 s asked for the next one 10 s before its end, and got the same one
+// until it was stale here, too: at once, again and again.
+func TestAnAccessTokenOfFewSecondsIsGivenAgain(t *testing.T) {
+	t.Parallel()
+	const slack = 10 * time.Second // ownertoken.TokenSlack
+	for _, life := range []time.Duration{5 * time.Second, 12 * time.Second, 20 * time.Second, 39 * time.Second, time.Minute} {
+		t.Run(life.String(), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, rotating)
+			g := rotating
+			g.Lifetime = life
+			b.issuer.Grant(g)
+			k := b.keeper("one")
+			b.hold(k, 1)
+			var has token.Access
+			given := 0
+			for range 1000 {
+				if !b.now().Add(slack).Before(has.Expires) {
+					got, err := k.Access(t.Context(), of, 1)
+					switch {
+					case err != nil && !strings.Contains(err.Error(), "it has to be more than"):
+						t.Fatal(err)
+					case err == nil:
+						given++
+						if !b.now().Add(slack).Before(got.Expires) {
+							t.Fatalf("given out %s before its end", got.Expires.Sub(b.now()))
+						}
+						has = got
+					}
+				}
+				b.pass(time.Second)
+			}
+			if most := 1 + int(1000*time.Second/max(life-slack, time.Second)); given > 0 != (life > slack+time.Second) || given > most {
+				t.Errorf("%d were given out, of at most %d", given, most)
+			}
+			if n := b.issuer.Calls("/token"); given == 0 && n > 16 {
+				t.Errorf("it was asked %d times in 1000 s", n)
+			}
+		})
+	}
+}
