@@ -103,8 +103,9 @@ type entry struct {
 	serial int64
 	// lost is set for the serial that it names.
 	lost *LostError
-	// err is answered until again.
+	// err is answered until again, to who asks for the token of serial failed or an earlier one.
 	err      error
+	failed   int64
 	again    time.Time
 	failures int
 	// mark is another holder's, and seen when it was first seen.
@@ -226,7 +227,7 @@ func (k *Keeper) Access(ctx context.Context, of Key, serial int64) (Access, erro
 			err := h.lost
 			k.mu.Unlock()
 			return Access{}, err
-		case h.err != nil && now.Before(h.again):
+		case h.err != nil && h.failed >= serial && now.Before(h.again):
 			err := h.err
 			k.mu.Unlock()
 			return Access{}, err
@@ -340,13 +341,17 @@ func (k *Keeper) renew(ctx context.Context, of Key, serial int64) {
 	if _, isUnusable := errors.AsType[*UnusableError](err); isConfig || isUnusable {
 		pause = configPause
 	}
-	k.fail(h, now, err, pause)
+	h.fail(max(used, serial), now, err, pause)
 }
 
-// fail notes an error and how long it is answered. It needs mu.
-func (k *Keeper) fail(h *entry, now time.Time, err error, first time.Duration) {
+// fail notes an error about the token of a serial, and how long it is answered: longer after others about it. It
+// needs mu.
+func (h *entry) fail(serial int64, now time.Time, err error, first time.Duration) {
+	if serial > h.failed {
+		h.failures = 0
+	}
 	pause := min(first<<min(h.failures, 16), longestPause)
 	h.failures++
-	h.err = err
+	h.err, h.failed = err, max(h.failed, serial)
 	h.again = now.Add(pause/2 + rand.N(pause)) //nolint:gosec // spreads load, guards nothing
 }

@@ -512,3 +512,36 @@ func TestAnAccessTokenOfFewSecondsIsGivenAgain(t *testing.T) {
 		})
 	}
 }
+
+// The user gave another token, and the answer of the write that stored it was lost: he got the error of the one
+// before for minutes.
+func TestTheNextTokenGetsTheErrorOfTheOneBefore(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, rotating)
+	g := rotating
+	g.Before = func() int { return http.StatusServiceUnavailable }
+	b.issuer.Grant(g)
+	k := b.keeper("one")
+	b.hold(k, 1)
+	for range 5 {
+		b.pass(time.Minute)
+		if _, err := k.Access(t.Context(), of, 1); err == nil {
+			t.Fatal("it gave a token")
+		}
+	}
+	b.issuer.Grant(rotating)
+	b.vault.fail(func(kept *token.Stored) error {
+		return errors.Join(b.vault.Memory.Put(t.Context(), user, "f1", kept), errors.New("no answer"))
+	})
+	next := token.Given{Serial: 2, Refresh: b.issuer.RefreshToken(user), Issuer: b.issuer.URL, GivenAt: b.now()}
+	if err := k.Hold(t.Context(), of, next); err == nil {
+		t.Fatal("the answer is there")
+	}
+	b.vault.fail(nil)
+	if err := k.Hold(t.Context(), of, next); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Access(t.Context(), of, 2); err != nil {
+		t.Error(err)
+	}
+}
