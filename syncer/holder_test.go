@@ -227,6 +227,37 @@ func TestARevocationThatAReadmissionHasForgottenIsReported(t *testing.T) {
 	})
 }
 
+// The store was restored to an order to revoke a token, and another one had been given since: that one stays, until it is
+// ordered again.
+func TestATokenThatWasGivenAfterTheOrderIsRevokedByTheNext(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		iss, place := newIssuer(t, r.net), &vault{}
+		r.start(func(c *syncer.Config) {
+			c.Vault, c.Issuers = place, []token.Issuer{{URL: iss.URL, ClientID: "oscarfed"}}
+		})
+		p := newReplica("grayify")
+		r.makeReady(p)
+		refresh := iss.RefreshToken("cluster_admin")
+		order := r.hold(p, 7, refresh)
+
+		end := *order
+		end.Order, end.Serial, end.Refresh = record.HoldRevoke, 6, ""
+		r.remove(record.HoldingKey(clusterID, "fed"))
+		r.put(record.HoldKey(clusterID, "fed"), end)
+		r.eventually("it is told", func() bool { h := r.holding(); return h.KeepsLater() && h.Serial == 6 })
+		if iss.Revoked(refresh) {
+			t.Error("it is revoked")
+		}
+		next := end.Ended(record.HoldRevoke, time.Now())
+		r.put(record.HoldKey(clusterID, "fed"), next)
+		r.eventually("it is deleted", func() bool { h := r.holding(); return h.Serial == next.Serial && h.State == record.HoldEnded })
+		if h := r.holding(); !h.Revoked || h.Reason != "" || !iss.Revoked(refresh) {
+			t.Errorf("reported %+v", h)
+		}
+	})
+}
+
 // damaged is a place in Kubernetes where what is kept is no token.
 type damaged struct {
 	kube.Absent

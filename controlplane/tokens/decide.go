@@ -16,6 +16,9 @@ const (
 	// member, so that a hostile member or holder makes no more work than that. The record tells when it was
 	// written, so none is deleted earlier either, unless the federation ends.
 	askPause = 5 * time.Second
+	// orderPause is the least time between two orders to end the holding of a token, of which the holder says that it keeps a
+	// later one.
+	orderPause = 5 * time.Minute
 	// grantSlack is how long a grant is kept after its end, since clocks differ.
 	grantSlack = time.Minute
 )
@@ -73,7 +76,9 @@ func decideTokens(s tokenSituation) (steps []tokenStep, again time.Time) {
 		}
 	}
 	for _, holder := range slices.Sorted(maps.Keys(s.tokens.Holds)) {
-		add(s.decideHold(holder))
+		step, at := s.decideHold(holder)
+		add(step)
+		again = sooner(again, at)
 	}
 	for _, p := range s.exchanges() {
 		if s.wants(p.Member) == nil {
@@ -126,32 +131,36 @@ func (s *tokenSituation) ending() record.HoldOrder {
 	return ""
 }
 
-func (s *tokenSituation) decideHold(holder string) tokenStep {
+func (s *tokenSituation) decideHold(holder string) (step tokenStep, again time.Time) {
 	h, report := s.tokens.Holds[holder], s.tokens.Holdings[holder]
 	key := record.HoldKey(holder, s.uid)
 	end := s.ending()
 	switch {
 	case h.Rec == nil: // it cannot be read; the next token or deletion replaces it
 	case h.Rec.Order == record.HoldKeep && end != "":
-		next := h.Rec.Ended(end, s.now)
-		step := s.step("token_" + string(end))
-		step.write(key, h.Rev, next)
-		return step
+		step = s.step("token_" + string(end))
+		step.write(key, h.Rev, h.Rec.Ended(end, s.now))
+	case end != "" && report.Rec.KeepsLater() && report.Rec.Serial >= h.Rec.Serial:
+		// The order is older than the federation's end: its owner gave another token since.
+		if again = time.UnixMilli(h.Rec.Serial).Add(orderPause); s.now.Before(again) {
+			return step, again
+		}
+		step = s.step("token_" + string(end))
+		step.write(key, h.Rev, h.Rec.Ended(end, s.now))
+		step.expect[record.HoldingKey(holder, s.uid)] = report.Rev
 	case !report.Rec.Settles(h.Rec):
 	case h.Rec.Order == record.HoldKeep && h.Rec.Refresh != "":
 		next := *h.Rec
 		next.Refresh = ""
-		step := s.step("token_stored")
+		step = s.step("token_stored")
 		step.write(key, h.Rev, &next)
 		step.expect[record.HoldingKey(holder, s.uid)] = report.Rev
-		return step
 	case h.Rec.Order != record.HoldKeep && end != "":
-		step := s.step("token_ended")
+		step = s.step("token_ended")
 		step.write(key, h.Rev, nil)
 		step.write(record.HoldingKey(holder, s.uid), report.Rev, nil)
-		return step
 	}
-	return tokenStep{}
+	return step, time.Time{}
 }
 
 // serves says whether a cluster has a replica in a living federation.

@@ -30,6 +30,13 @@ func keepers() tokenSituation {
 	}
 }
 
+// keepsLater says that the holder keeps a token that was given after an order to revoke it, which is of some time ago.
+func (s *tokenSituation) keepsLater(ago time.Duration) {
+	hold, report := s.tokens.Holds["a"].Rec, s.tokens.Holdings["a"].Rec
+	hold.Order, hold.Serial = record.HoldRevoke, s.now.Add(-ago).UnixMilli()
+	report.State, report.Reason, report.Serial = record.HoldWaiting, record.ReasonAheadOfDesired, hold.Serial
+}
+
 func (s *tokenSituation) want(member, nonce string) {
 	s.tokens.Wants[member] = view.Versioned[record.Want]{Rec: &record.Want{V: 1, Nonce: nonce}, Rev: 20}
 }
@@ -213,6 +220,20 @@ func TestTheOrderToTheHolder(t *testing.T) {
 		"deleted, and done": {func(s *tokenSituation) {
 			s.fed, s.tokens.Holds["a"].Rec.Order, s.tokens.Holdings["a"].Rec.State = nil, record.HoldRevoke, record.HoldEnded
 		}, "", true},
+		// The order is in the backup, and a token was given after it.
+		"deleted by its owner, and another one is kept": {func(s *tokenSituation) { s.keepsLater(time.Hour) }, "", false},
+		"the same, and the federation is deleted": {func(s *tokenSituation) {
+			s.keepsLater(time.Hour)
+			s.fed.Phase = record.PhaseDeleting
+		}, record.HoldRevoke, false},
+		"the same, and the federation is gone": {func(s *tokenSituation) {
+			s.keepsLater(time.Hour)
+			s.fed = nil
+		}, record.HoldRevoke, false},
+		"the same, a moment ago": {func(s *tokenSituation) {
+			s.keepsLater(time.Second)
+			s.fed = nil
+		}, "", false},
 		"deleted by its owner, done": {func(s *tokenSituation) {
 			s.tokens.Holds["a"].Rec.Order, s.tokens.Holdings["a"].Rec.State = record.HoldRevoke, record.HoldEnded
 		}, "", false},
@@ -327,5 +348,32 @@ func TestWhatAMemberIsToldFitsIntoItsRecord(t *testing.T) {
 	grant, _ := written(steps)["c/b/desired/tokens/f/want"].(*record.Grant)
 	if grant == nil || grant.Message != view.Sentence(grant.Message) {
 		t.Errorf("told: %+v", grant)
+	}
+}
+
+// TestADeletionOfATokenIsRepeatedInVain: the store was restored to an order to delete a token, and another one had been given
+// after that. Its owner is told to delete it again, and that did nothing.
+func TestADeletionOfATokenIsRepeatedInVain(t *testing.T) {
+	c := &Controller{cfg: Config{Now: func() time.Time { return tokenClock }}}
+	order := &record.Hold{V: 1, Order: record.HoldRevoke, Serial: 7, Owner: "alice"}
+	for name, tt := range map[string]struct {
+		before *record.Hold
+		report *record.Holding
+		next   bool
+	}{
+		"none is kept":          {nil, nil, false},
+		"it is kept":            {&record.Hold{V: 1, Order: record.HoldKeep, Serial: 7}, &record.Holding{State: record.HoldStored}, true},
+		"no word of the holder": {order, nil, false},
+		"the vault is away":     {order, &record.Holding{State: record.HoldWaiting}, false},
+		"it is deleted":         {order, &record.Holding{State: record.HoldEnded}, false},
+		"a later one is kept":   {order, &record.Holding{State: record.HoldWaiting, Reason: record.ReasonAheadOfDesired}, true},
+	} {
+		next, err := c.revoking("r")(nil, "a", tt.before, tt.report)
+		if err != nil || (next != nil) != tt.next {
+			t.Errorf("%s: %+v, %v", name, next, err)
+		}
+		if next != nil && (next.Order != record.HoldRevoke || next.Serial != tokenClock.UnixMilli() || next.RequestID == "") {
+			t.Errorf("%s: %+v", name, next)
+		}
 	}
 }

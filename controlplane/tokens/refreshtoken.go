@@ -62,7 +62,8 @@ func (c *Controller) GiveRefreshToken(ctx context.Context, caller identity.Calle
 
 // Keeping orders the holder to keep a token, unless it keeps that one already.
 func (c *Controller) Keeping(token Given, requestID string) NextHold {
-	return func(fed *record.Federation, holder string, before *record.Hold, lost bool) (*record.Hold, error) {
+	return func(fed *record.Federation, holder string, before *record.Hold, report *record.Holding) (*record.Hold, error) {
+		lost := report != nil && report.State == record.HoldLost
 		if before != nil && before.Order == record.HoldKeep && before.Mark == c.markOf(token.Token) && !lost {
 			return nil, nil
 		}
@@ -79,14 +80,20 @@ func (c *Controller) Keeping(token Given, requestID string) NextHold {
 // issuer, and to delete it. Members get no access tokens any more; those that they
 // have are good until they expire.
 func (c *Controller) DropRefreshToken(ctx context.Context, caller identity.Caller, service, clusterID, req string) (*v1.RefreshTokenStatus, error) {
-	return c.orderHold(ctx, caller, service, clusterID, func(_ *record.Federation, _ string, before *record.Hold, _ bool) (*record.Hold, error) {
-		if before == nil || before.Order == record.HoldRevoke {
+	return c.orderHold(ctx, caller, service, clusterID, c.revoking(request.ID(req)))
+}
+
+// revoking orders the holder to revoke the token, unless that is ordered already. A holder that keeps a token which was given
+// after that order gets another one.
+func (c *Controller) revoking(requestID string) NextHold {
+	return func(_ *record.Federation, _ string, before *record.Hold, report *record.Holding) (*record.Hold, error) {
+		if before == nil || before.Order == record.HoldRevoke && !report.KeepsLater() {
 			return nil, nil
 		}
 		next := before.Ended(record.HoldRevoke, c.cfg.Now())
-		next.RequestID = request.ID(req)
+		next.RequestID = requestID
 		return next, nil
-	})
+	}
 }
 
 // memberForToken finds the federation that a request about a token names.
@@ -104,8 +111,8 @@ func (c *Controller) memberForToken(caller identity.Caller, service, clusterID s
 }
 
 // NextHold makes the next order about a federation's token from the present one; nil leaves the
-// present one. lost says that its holder has lost the token.
-type NextHold func(fed *record.Federation, holder string, before *record.Hold, lost bool) (*record.Hold, error)
+// present one. report is the holder's about that; nil when there is none.
+type NextHold func(fed *record.Federation, holder string, before *record.Hold, report *record.Holding) (*record.Hold, error)
 
 // orderHold writes the order that next makes from the present one.
 func (c *Controller) orderHold(ctx context.Context, caller identity.Caller, service, clusterID string, next NextHold) (*v1.RefreshTokenStatus, error) {
@@ -167,16 +174,17 @@ func (c *Controller) PutHold(v store.View, tx *store.Txn, f *record.Federation, 
 	holder := f.Coordinator().ClusterID
 	key := record.HoldKey(holder, f.UID)
 	var before *record.Hold
-	lost := false
+	var report *record.Holding
 	if kv, ok := v.KV(key); ok {
 		// An order that cannot be read is replaced.
 		before, _ = store.Decode[record.Hold](kv)
 	}
 	if kv, ok := v.KV(record.HoldingKey(holder, f.UID)); ok && before != nil {
-		report, err := store.Decode[record.Holding](kv)
-		lost = err == nil && report.Serial >= before.Serial && report.State == record.HoldLost
+		if said, err := store.Decode[record.Holding](kv); err == nil && said.Serial >= before.Serial {
+			report = said
+		}
 	}
-	rec, err := next(f, holder, before, lost)
+	rec, err := next(f, holder, before, report)
 	if err != nil || rec == nil {
 		return err
 	}
