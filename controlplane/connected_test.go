@@ -2,7 +2,9 @@ package controlplane_test
 
 import (
 	"maps"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -50,5 +52,48 @@ func TestASyncerThatIsGoneIsTold(t *testing.T) {
 		tells(map[string]float64{"a": 1, "b": 0})
 		w.clusters["b"].connect()
 		tells(map[string]float64{"a": 1, "b": 1})
+	})
+}
+
+// TestAClusterThatNeverConnectedIsToldToComeBack: the session of the cluster that had its id before ended after it was registered.
+func TestAClusterThatNeverConnectedIsToldToComeBack(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		get := func(id string) clusters.Cluster {
+			c, err := w.Clusters.Get(t.Context(), admin, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return *c
+		}
+		w.eventually(func() bool { return get("b").Alive && get("c").Alive })
+		if _, err := w.Clusters.Remove(t.Context(), admin, "b", clusters.RemoveOptions{Force: true, Wait: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Clusters.Register(t.Context(), admin, clusters.Spec{ClusterID: "b", Endpoint: "https://b.example.org"}); err != nil {
+			t.Fatal(err)
+		}
+		w.clusters["b"].disconnect()
+		w.eventually(func() bool { return !get("b").Alive })
+		w.clusters["c"].disconnect()
+		w.eventually(func() bool { return get("c").LastSeen != nil })
+		if b := get("b"); b.LastSeen != nil || !strings.Contains(b.Hint, "oscarfed cluster join b") {
+			t.Errorf("it was last seen at %v: %s", b.LastSeen, b.Hint)
+		}
+	})
+}
+
+// TestAClusterWhoseSyncerWasLostIsToldToJoin: no control plane ran when its session ended.
+func TestAClusterWhoseSyncerWasLostIsToldToJoin(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.eventually(func() bool { b, err := w.Clusters.Get(t.Context(), admin, "b"); return err == nil && b.Alive })
+		w.stop()
+		w.clusters["b"].disconnect()
+		again := startControlPlane(t, w.store, w.identity)
+		b, err := again.Clusters.Get(t.Context(), admin, "b")
+		if err != nil || b.Alive || strings.Contains(b.Hint, "cluster join") {
+			t.Errorf("%+v, %v", b, err)
+		}
 	})
 }

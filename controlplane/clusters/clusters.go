@@ -58,10 +58,11 @@ type Controller struct {
 	// tokens continue lists.
 	tokens   *listing.Tokens
 	instance string
-	// ended queues clusters whose session has ended, departed those that are being removed
-	// or were, and excessive those that write too much.
-	ended, departed, excessive *worker.Worker[string]
-	meter                      *access.Meter
+	// ended queues sessions that have ended, departed the clusters that are being removed or
+	// were, and excessive those that write too much.
+	ended               *worker.Worker[view.EndedSession]
+	departed, excessive *worker.Worker[string]
+	meter               *access.Meter
 	// oscars tracks since when clusters have another OSCAR than they were told.
 	oscars  clock.FirstSeen
 	revoked *prometheus.CounterVec
@@ -83,9 +84,11 @@ func New(cfg Config) (*Controller, error) {
 			cfg.Logger.Warn("a step of a cluster was not taken; it is tried again", "what", what, "cluster", cluster, "error", err)
 		}
 	}
-	c.ended = worker.New(worker.Config[string]{
+	c.ended = worker.New(worker.Config[view.EndedSession]{
 		Handle: once(c.noteEnd), MinBackoff: time.Second, MaxBackoff: time.Minute,
-		OnError: failed("note the end of its session"),
+		OnError: func(session view.EndedSession, err error) {
+			failed("note the end of its session")(session.Cluster, err)
+		},
 	})
 	c.departed = worker.New(worker.Config[string]{
 		Handle: once(c.removalStep), Stale: []error{gate.ErrStale},
@@ -100,14 +103,14 @@ func New(cfg Config) (*Controller, error) {
 }
 
 // once is a handler that never asks to be called again.
-func once(do func(ctx context.Context, cluster string) error) func(context.Context, string) (time.Duration, error) {
-	return func(ctx context.Context, cluster string) (time.Duration, error) { return 0, do(ctx, cluster) }
+func once[K comparable](do func(ctx context.Context, key K) error) func(context.Context, K) (time.Duration, error) {
+	return func(ctx context.Context, key K) (time.Duration, error) { return 0, do(ctx, key) }
 }
 
 // stateChanged queues the clusters that a change of the state concerns.
 func (c *Controller) stateChanged(news *view.Changes) {
-	for _, cluster := range news.Ended {
-		c.ended.Add(cluster)
+	for _, session := range news.Ended {
+		c.ended.Add(session)
 	}
 	for _, cluster := range news.Departed {
 		c.departed.Add(cluster)

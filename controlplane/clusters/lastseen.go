@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -12,14 +13,16 @@ import (
 const lastSeenSlack = 5 * time.Second
 
 // noteEnd writes when a cluster's session ended, so that its absence has a date. It is for
-// people: no decision is taken from it.
-func (c *Controller) noteEnd(ctx context.Context, cluster string) error {
+// people: no decision is taken from it. A session that is older than the registration was of another
+// cluster with that id.
+func (c *Controller) noteEnd(ctx context.Context, session view.EndedSession) error {
+	cluster := session.Cluster
 	key, now := record.ClusterKey(cluster), c.cfg.Now()
 	_, err := c.store.Update(ctx, store.Update{
 		Keys: []string{key, record.SessionKey(cluster)},
 		Build: func(v store.View, tx *store.Txn) error {
 			kv, ok := v.KV(key)
-			if _, alive := v.KV(record.SessionKey(cluster)); alive || !ok {
+			if _, alive := v.KV(record.SessionKey(cluster)); alive || !ok || session.Rev < kv.CreateRevision {
 				return nil
 			}
 			reg, err := store.Decode[record.Cluster](kv)

@@ -191,7 +191,9 @@ func showCluster(v *view.View, of view.Versioned[record.Cluster], stream func(cl
 	if n := v.Nodes.Get(reg.ClusterID); n.DesiredSelf.Rec != nil && n.DesiredSelf.Rec.SameOscarAs != "" {
 		out.Reason = string(record.ReasonSameOscar)
 	}
-	out.Hint = hint.ForCluster(reg.ClusterID, reg.State, out.Alive, reg.LastSeen != nil, record.Reason(out.Reason))
+	// The end of a session is not noted where no instance ran; what its syncer has reported stays.
+	connected := reg.LastSeen != nil || v.Nodes.Get(reg.ClusterID).Self.Rec != nil
+	out.Hint = hint.ForCluster(reg.ClusterID, reg.State, out.Alive, connected, record.Reason(out.Reason))
 	return out
 }
 

@@ -58,7 +58,7 @@ func (v *View) applyCluster(ref record.Ref, kv store.KV, exists bool) {
 	case record.KindSession:
 		n := v.node(ref.Cluster)
 		if !exists && n.Session.Rec != nil {
-			v.news.Ended = append(v.news.Ended, ref.Cluster)
+			v.news.Ended = append(v.news.Ended, EndedSession{ref.Cluster, n.Session.Rev})
 		}
 		was := n.Session.Rec
 		n.Session = one[record.Session](v, kv, exists)

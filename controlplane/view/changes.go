@@ -14,9 +14,10 @@ type Changes struct {
 	Jobs     map[string]bool
 	Capacity bool
 	Freed    map[string]bool
-	// Ended lists clusters whose session has ended. Departed lists those that are being
+	// Ended lists the sessions that have ended. Departed lists the clusters that are being
 	// removed, or were. Forgiven lists those that are readmitted, or that are registered anew.
-	Ended, Departed, Forgiven []string
+	Ended              []EndedSession
+	Departed, Forgiven []string
 	// Readings are the keys of reports that a refresh token was read.
 	Readings []string
 	// Meta is set when the meta record was written.
@@ -34,6 +35,12 @@ type Changes struct {
 	// moves has the jobs whose state was touched, and moved their ids in that order.
 	moves map[string]JobMove
 	moved []string
+}
+
+// EndedSession is a session that has ended: of a cluster, with the revision that its record had.
+type EndedSession struct {
+	Cluster string
+	Rev     int64
 }
 
 // Replaced is one record that was written or deleted: what it holds and what it held, as far as
