@@ -22,8 +22,9 @@ type Roots struct {
 
 	mu      sync.Mutex
 	present *roots
-	// seen is what the file was when it was read, and refused when it was last found not to be of use.
-	seen, refused stamp
+	// seen is what the file was when it was read, and refused when it was found not to be of use since; nil when it was not.
+	seen    stamp
+	refused *stamp
 }
 
 // roots are authorities that were read once.
@@ -79,7 +80,8 @@ func (r *Roots) look() *roots {
 	}
 	// The stamp is taken before the contents: a change in between is seen next time.
 	now, err := stampOf(r.file)
-	if now == r.seen {
+	if err == nil && now == r.seen {
+		r.refused = nil
 		return r.present
 	}
 	var next *roots
@@ -87,13 +89,13 @@ func (r *Roots) look() *roots {
 		next, err = readRoots(r.file)
 	}
 	if err != nil {
-		if now != r.refused {
+		if r.refused == nil || now != *r.refused {
 			r.log.Warn("changed authorities cannot be used; the present ones go on", "file", r.file, "error", err)
 		}
-		r.refused = now
+		r.refused = &now
 		return r.present
 	}
-	r.present, r.seen = next, now
+	r.present, r.seen, r.refused = next, now, nil
 	r.log.Info("changed authorities are in use", "file", r.file)
 	return r.present
 }

@@ -62,6 +62,37 @@ func TestRootsFollowTheirFile(t *testing.T) {
 	}
 }
 
+// TestAFileOfAuthoritiesThatIsGoneIsNotTold: it was told only after another change that was of no use.
+func TestAFileOfAuthoritiesThatIsGoneIsNotTold(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	one, other := authority(t).CertPEM(), authority(t).CertPEM()
+	write := func(text []byte) {
+		t.Helper()
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(one)
+	var log bytes.Buffer
+	roots, err := pki.OpenRoots(file, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round, next := range [][]byte{other, slices.Concat(one, other), one} {
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			roots.Pool()
+		}
+		if said := strings.Count(log.String(), "cannot be used"); said != round+1 {
+			t.Errorf("when it is gone for the %d. time it is told %d times", round+1, said)
+		}
+		write(next)
+		roots.Pool()
+	}
+}
+
 func TestRootsThatAreNone(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
