@@ -34,6 +34,9 @@ type reply struct {
 	target
 	resp *http.Response
 	err  error
+	// late says that the member was given up before: the status counts, and the body breaks off unless it was
+	// read with the answer.
+	late bool
 }
 
 // everywhere asks all members, membersAtOnce at the same time. It gives up a member that has
@@ -49,7 +52,7 @@ func everywhere(ctx context.Context, members []target, ask func(context.Context,
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			resp, err := ask(one, t) //nolint:bodyclose // the caller closes it
-			replies <- reply{t, resp, err}
+			replies <- reply{target: t, resp: resp, err: err}
 		}()
 	}
 	giveUp := func() {
@@ -81,8 +84,8 @@ func everywhere(ctx context.Context, members []target, ask func(context.Context,
 			end()
 			continue
 		case r.err == nil:
-			r.resp.Body = &ending{r.resp.Body, end}
-			if found = enough(r); found {
+			r.resp.Body, r.late = &ending{r.resp.Body, end}, slow
+			if found = !slow && enough(r); found {
 				giveUp()
 			}
 		default:

@@ -181,17 +181,8 @@ func (c *Controller) JobLog(ctx context.Context, caller identity.Caller, in LogT
 			return c.relay.Log(ctx, t.Replica, job, timestamps)
 		},
 		func(r reply) bool { return r.resp.StatusCode == http.StatusOK })
-	var found *Answer
-	for _, r := range replies {
-		switch {
-		case r.err != nil:
-			missing = append(missing, r.Cluster+": "+reasonOf(r.err))
-		case r.resp.StatusCode == http.StatusOK && found == nil:
-			found = &Answer{ClusterID: r.Cluster, Status: r.resp.StatusCode, Header: r.resp.Header, Length: r.resp.ContentLength, Body: r.resp.Body}
-		default:
-			_ = r.resp.Body.Close() // it is not read
-		}
-	}
+	found, unasked := logOf(replies)
+	missing = append(missing, unasked...)
 	switch {
 	case found != nil:
 		return found, nil
@@ -200,6 +191,25 @@ func (c *Controller) JobLog(ctx context.Context, caller identity.Caller, in LogT
 			Message: fmt.Sprintf("no member that answers has a log of %q; not asked: %s%s", job, strings.Join(missing, "; "), c.whyNoLog(caller, job))}
 	}
 	return nil, fault.NotFound(fmt.Sprintf("there is no log of %q%s", job, c.whyNoLog(caller, job)))
+}
+
+// logOf is the log among the replies of members; nil when there is none. missing says of the members that
+// may have it why it is not known.
+func logOf(replies []reply) (found *Answer, missing []string) {
+	for _, r := range replies {
+		switch {
+		case r.err != nil:
+			missing = append(missing, r.Cluster+": "+reasonOf(r.err))
+		case r.resp.StatusCode == http.StatusOK && r.late:
+			missing = append(missing, r.Cluster+": "+reasonOf(tooSlow(nil)))
+			_ = r.resp.Body.Close()
+		case r.resp.StatusCode == http.StatusOK && found == nil:
+			found = &Answer{ClusterID: r.Cluster, Status: r.resp.StatusCode, Header: r.resp.Header, Length: r.resp.ContentLength, Body: r.resp.Body}
+		default:
+			_ = r.resp.Body.Close() // it is not read
+		}
+	}
+	return found, missing
 }
 
 // whyNoLog says how an attempt of a job stands that has no log; empty for what is none that the

@@ -116,6 +116,28 @@ func TestAMemberBehindACutLinkHoldsOSCARsClientsUp(t *testing.T) {
 	})
 }
 
+// TestALogThatComesTooLateBreaksOff: its member had just been given up, and with that its request.
+func TestALogThatComesTooLateBreaksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		closed := make(chan string, 2)
+		replies := everywhere(t.Context(), targets("a", "b"), func(ctx context.Context, t target) (*http.Response, error) {
+			<-ctx.Done()
+			status := http.StatusOK
+			if t.Cluster == "b" {
+				status = http.StatusNotFound
+			}
+			return &http.Response{StatusCode: status, Body: body{strings.NewReader("log"), ctx, closed, t.Cluster}}, nil
+		}, ok)
+		found, missing := logOf(replies)
+		if found != nil || !slices.Equal(missing, []string{"a: it has not answered within 16s"}) {
+			t.Errorf("found %+v, missing %q", found, missing)
+		}
+		if got := map[string]bool{<-closed: true, <-closed: true}; len(got) != 2 {
+			t.Errorf("closed are the bodies of %v only", got)
+		}
+	})
+}
+
 // TestALeavingMemberHidesAnotherOnesJobs: the place of the next page was an index of the members.
 func TestALeavingMemberHidesAnotherOnesJobs(t *testing.T) {
 	var clusters []string
