@@ -20,7 +20,8 @@ import (
 // 39 characters of a service's name, so that no service can have it mounted.
 const TokenSecret = "oscarfed-refresh-tokens-kept-by-the-syncer"
 
-// Limits of what is kept, in bytes. Kubernetes takes 1 MiB for a Secret.
+// Limits of what is kept, in bytes. Kubernetes takes 1 MiB for a Secret. maxSecret is for the token of
+// another federation: the rest is for the marks and the renewals of those that are there.
 const (
 	maxToken  = 16 << 10
 	maxSecret = 900 << 10
@@ -260,6 +261,7 @@ func (c *Client) changeOnce(ctx context.Context, namespace string, change func(k
 	if s.Data == nil {
 		s.Data = map[string][]byte{}
 	}
+	before := len(s.Data)
 	if write, err := change(s.Data); err != nil || !write {
 		return err
 	}
@@ -267,7 +269,7 @@ func (c *Client) changeOnce(ctx context.Context, namespace string, change func(k
 	for name, data := range s.Data {
 		size += len(name) + len(data)
 	}
-	if size > maxSecret {
+	if len(s.Data) > before && size > maxSecret {
 		return fmt.Errorf("refresh tokens of namespace %s would have %d bytes; %d is the most", namespace, size, maxSecret)
 	}
 	switch {

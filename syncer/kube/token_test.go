@@ -280,3 +280,35 @@ func TestTokensStayBelowWhatASecretHolds(t *testing.T) {
 		t.Errorf("the Secret has %d keys", len(s.Data))
 	}
 }
+
+// TestAFullSecretMakesItsTokensUseless: a token is marked before it is exchanged, and the one that comes then may be longer.
+func TestAFullSecretMakesItsTokensUseless(t *testing.T) {
+	t.Parallel()
+	client, owner := open(t), owner(t, "full@egi.eu")
+	namespace := kube.Namespace(kube.ServicesNamespace, owner)
+	if err := client.PutToken(t.Context(), owner, "one", token(1)); err != nil {
+		t.Fatal(err)
+	}
+	secrets := shared.Cluster(t).Client().CoreV1().Secrets(namespace)
+	full := kept(t, owner)
+	full.Data["others"] = make([]byte, 900<<10-len("one")-len(full.Data["one"])-len("others"))
+	if _, err := secrets.Update(t.Context(), full, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.PutToken(t.Context(), owner, "two", token(1)); err == nil {
+		t.Error("another one is taken")
+	}
+	next := token(2)
+	next.BegunBy, next.BegunAt = "pod", time.Now()
+	if err := client.PutToken(t.Context(), owner, "one", next); err != nil {
+		t.Errorf("it cannot be marked: %v", err)
+	}
+	next = token(3)
+	next.Refresh = strings.Repeat("x", 16<<10)
+	if err := client.PutToken(t.Context(), owner, "one", next); err != nil {
+		t.Errorf("it cannot be renewed: %v", err)
+	}
+	if err := client.DeleteToken(t.Context(), owner, "one", 3); err != nil {
+		t.Errorf("it cannot be deleted: %v", err)
+	}
+}
