@@ -55,7 +55,8 @@ func TestASyncerThatIsGoneIsTold(t *testing.T) {
 	})
 }
 
-// TestAClusterThatNeverConnectedIsToldToComeBack: the session of the cluster that had its id before ended after it was registered.
+// TestAClusterThatNeverConnectedIsToldToComeBack: the session of the cluster that had its id before ended after it was
+// registered.
 func TestAClusterThatNeverConnectedIsToldToComeBack(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)

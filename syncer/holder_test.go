@@ -227,8 +227,8 @@ func TestARevocationThatAReadmissionHasForgottenIsReported(t *testing.T) {
 	})
 }
 
-// The store was restored to an order to revoke a token, and another one had been given since: that one stays, until it is
-// ordered again.
+// The store was restored to an order to revoke a token, and another one had been given since: that one stays, until it
+// is ordered again.
 func TestATokenThatWasGivenAfterTheOrderIsRevokedByTheNext(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})

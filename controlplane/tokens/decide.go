@@ -16,8 +16,8 @@ const (
 	// member, so that a hostile member or holder makes no more work than that. The record tells when it was
 	// written, so none is deleted earlier either, unless the federation ends.
 	askPause = 5 * time.Second
-	// orderPause is the least time between two orders to end the holding of a token, of which the holder says that it keeps a
-	// later one.
+	// orderPause is the least time between two orders to end the holding of a token, of which the holder says
+	// that it keeps a later one.
 	orderPause = 5 * time.Minute
 	// grantSlack is how long a grant is kept after its end, since clocks differ.
 	grantSlack = time.Minute

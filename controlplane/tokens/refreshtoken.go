@@ -83,8 +83,8 @@ func (c *Controller) DropRefreshToken(ctx context.Context, caller identity.Calle
 	return c.orderHold(ctx, caller, service, clusterID, c.revoking(request.ID(req)))
 }
 
-// revoking orders the holder to revoke the token, unless that is ordered already. A holder that keeps a token which was given
-// after that order gets another one.
+// revoking orders the holder to revoke the token, unless that is ordered already. A holder that keeps a token which was
+// given after that order gets another one.
 func (c *Controller) revoking(requestID string) NextHold {
 	return func(_ *record.Federation, _ string, before *record.Hold, report *record.Holding) (*record.Hold, error) {
 		if before == nil || before.Order == record.HoldRevoke && !report.KeepsLater() {

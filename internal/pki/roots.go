@@ -22,7 +22,8 @@ type Roots struct {
 
 	mu      sync.Mutex
 	present *roots
-	// seen is what the file was when it was read, and refused when it was found not to be of use since; nil when it was not.
+	// seen is what the file was when it was read, and refused when it was found not to be of use since; nil when it
+	// was not.
 	seen    stamp
 	refused *stamp
 }

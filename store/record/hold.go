@@ -139,8 +139,8 @@ func (h *Holding) Settles(order *Hold) bool {
 	return order.Order == HoldKeep || h.State == HoldEnded
 }
 
-// KeepsLater says that the order was not carried out because the token that is kept was given after it, in a history that the
-// store has lost.
+// KeepsLater says that the order was not carried out because the token that is kept was given after it, in a history
+// that the store has lost.
 func (h *Holding) KeepsLater() bool {
 	return h != nil && h.State == HoldWaiting && h.Reason == ReasonAheadOfDesired
 }

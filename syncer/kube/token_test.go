@@ -281,7 +281,8 @@ func TestTokensStayBelowWhatASecretHolds(t *testing.T) {
 	}
 }
 
-// TestAFullSecretMakesItsTokensUseless: a token is marked before it is exchanged, and the one that comes then may be longer.
+// TestAFullSecretMakesItsTokensUseless: a token is marked before it is exchanged, and the one that comes then may be
+// longer.
 func TestAFullSecretMakesItsTokensUseless(t *testing.T) {
 	t.Parallel()
 	client, owner := open(t), owner(t, "full@egi.eu")
