@@ -25,6 +25,8 @@ func foundTrials() map[string]func(*trial) error {
 		"a job that was replayed since a backup is at its later attempt":        (*trial).foundLater,
 		"a job that was released after a restore tells where it ran before":     (*trial).foundBesides,
 		"a Job that somebody names as ours is told after a restore":             (*trial).foundForeign,
+		"a job that is cancelled after a restore ends where it is found":        (*trial).foundCancelled,
+		"a job that was claimed at a backup is not sent before that is known":   (*trial).foundUnknown,
 		"a change that waited for votes at a backup is refused":                 (*trial).lostChangeVotes,
 		"a creation that was asked for at a backup, and changed since, is held": (*trial).aheadOfVote,
 		"a deletion of what was changed since a backup waits for a person":      (*trial).aheadOfDeletion,

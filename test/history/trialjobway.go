@@ -51,6 +51,9 @@ func jobWayTrials() map[string]func(*trial) error {
 		"a job that has failed does not run again without its service":                  (*trial).replayWithout,
 		"a job that has failed does not run again without its event":                    (*trial).replayLarge,
 		"a job that has succeeded is not replayed":                                      (*trial).replayEnded,
+		"a job that somebody deletes before OSCAR answers for it is not sent again":     (*trial).deletedUnanswered,
+		"jobs of a service that is taken over follow it, and rest as long":              (*trial).takenOver,
+		"a job that no member may take any more is parked, and runs when one may":       (*trial).stranded,
 	}
 }
 
