@@ -1,6 +1,7 @@
 package history
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/http"
@@ -183,15 +184,36 @@ func (t *trial) foundBesides() error {
 	return errors.Join(err, t.becomes(id, record.JobSucceeded), t.started(2))
 }
 
-// foundForeign has somebody give a Job of his a name that only ours have. Nobody can tell it from one that the restore
-// has lost.
+// foundForeign has somebody give Jobs of his names that only ours have. Nobody can tell them from those that the restore has
+// lost: their jobs were accepted when their ids say so, if these say when, and that is over.
 func (t *trial) foundForeign() error {
 	defer t.decided()
-	id := uuid.NewString()
-	name := record.JobName(jobService, id, 1)
-	err := errors.Join(t.post(name, "somebody's event"), t.sim.SetJobStatus(jobService, name, oscarsim.JobRunning), t.newHistoryElsewhere())
-	err = errors.Join(err, t.becomes(id, record.JobRunning), t.sim.SetJobStatus(jobService, name, oscarsim.JobSucceeded))
-	return errors.Join(err, t.becomes(id, record.JobSucceeded))
+	began := time.Now().Truncate(time.Millisecond) // as ids have it
+	// Each with the time that it says; zero for none.
+	foreign := map[string]time.Time{uuid.NewString(): {}, idOf(began.Add(24 * time.Hour)): {}, idOf(began.Add(-trialLate)): began.Add(-trialLate)}
+	var err error
+	for id := range foreign {
+		name := record.JobName(jobService, id, 1)
+		err = errors.Join(err, t.post(name, "somebody's event"), t.sim.SetJobStatus(jobService, name, oscarsim.JobRunning))
+	}
+	err = errors.Join(err, t.newHistoryElsewhere())
+	for id, accepted := range foreign {
+		if err = errors.Join(err, t.becomes(id, record.JobRunning)); err != nil {
+			return err
+		}
+		if at := t.player.w.Job(id).AcceptedAt; !at.Equal(accepted) && (!accepted.IsZero() || at.Before(began) || at.After(time.Now())) {
+			err = errors.Join(err, fmt.Errorf("job %s was accepted at %v", id, at))
+		}
+		err = errors.Join(err, t.sim.SetJobStatus(jobService, record.JobName(jobService, id, 1), oscarsim.JobSucceeded), t.becomes(id, record.JobSucceeded))
+	}
+	return err
+}
+
+// idOf is the id of a job that was accepted at a time.
+func idOf(accepted time.Time) string {
+	id := uuid.New()
+	binary.BigEndian.PutUint64(id[:], uint64(accepted.UnixMilli())<<16|7<<12)
+	return id.String()
 }
 
 // post makes a Job of a name at the OSCAR of the trial's cluster, as a user does who knows the token of the service.
