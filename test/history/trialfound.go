@@ -147,8 +147,8 @@ func (t *trial) foundLater() error {
 	return errors.Join(err, t.sim.SetJobStatus(jobService, t.laterThan(name), oscarsim.JobSucceeded), t.becomes(id, record.JobSucceeded), t.started(2))
 }
 
-// foundBesides has a job run that was queued at the backup. Its cluster does not say so after the restore, and a person
-// releases the job: it runs elsewhere when the first attempt is found.
+// foundBesides has a job fail that was queued at the backup, and run again. Its cluster does not say so after the restore, and
+// a person releases the job: it runs elsewhere when both attempts are found. Its record tells of the cluster once.
 func (t *trial) foundBesides() error {
 	defer t.decided()
 	back := t.only()
@@ -156,18 +156,20 @@ func (t *trial) foundBesides() error {
 	t.cluster.Kill()
 	<-time.After(sessionOver)
 	id, err := t.submit()
-	var first string
+	var again string
 	err = errors.Join(err, t.goesBack(restoreLive, func() error {
 		t.cluster.Start()
-		var err error
-		first, err = keep(t.sim, jobService, "the event of "+t.name)
-		err = errors.Join(err, t.becomes(id, record.JobRunning))
+		first, err := keep(t.sim, jobService, "the event of "+t.name)
+		err = errors.Join(err, t.sim.SetJobStatus(jobService, first, oscarsim.JobFailed), t.becomes(id, record.JobFailed))
+		_, replayed := t.api.ReplayJob(t.ctx, id)
+		err = errors.Join(err, replayed, awaitEach(shortestRun/4, "OSCAR has the next attempt", func() bool { again = t.laterThan(first); return again != "" }))
+		err = errors.Join(err, t.sim.SetJobStatus(jobService, again, oscarsim.JobRunning), t.becomes(id, record.JobRunning))
 		t.cluster.Kill()
 		return err
 	}))
 	back()
 	<-time.After(trialQuiet)
-	err = errors.Join(err, t.started(1))
+	err = errors.Join(err, t.started(2))
 	for i := 1; i < t.player.plan.Shape.Clusters; i++ {
 		if c := t.player.w.Cluster(clusterID(i)); c != t.cluster {
 			c.Kill()
@@ -180,8 +182,12 @@ func (t *trial) foundBesides() error {
 	err = errors.Join(err, released, kept, t.becomes(id, record.JobRunning))
 	t.cluster.Start()
 	err = errors.Join(err, t.withdrawn(id, record.JobStoreRestored))
-	err = errors.Join(err, t.sim.SetJobStatus(jobService, first, oscarsim.JobSucceeded), home.Sim.SetJobStatus(jobService, next, oscarsim.JobSucceeded))
-	return errors.Join(err, t.becomes(id, record.JobSucceeded), t.started(2))
+	<-time.After(trialSoon)
+	if past := t.player.w.Job(id).Past; len(past) != 1 {
+		err = errors.Join(err, fmt.Errorf("what was found is told %d times: %+v", len(past), past))
+	}
+	err = errors.Join(err, t.sim.SetJobStatus(jobService, again, oscarsim.JobSucceeded), home.Sim.SetJobStatus(jobService, next, oscarsim.JobSucceeded))
+	return errors.Join(err, t.becomes(id, record.JobSucceeded), t.started(3))
 }
 
 // foundForeign has somebody give Jobs of his names that only ours have. Nobody can tell them from those that the restore has
