@@ -26,6 +26,7 @@ func tokenWayTrials() map[string]func(*trial) error {
 		"a volume whose owner has sent no token is kept, and that is told":         (*trial).tokenVolumeKept,
 		"a bucket of one user is made when his owner sends a token":                (*trial).tokenIsolated,
 		"a service that is taken over leaves its refresh token as it is":           (*trial).tokenTakenOver,
+		"a member that wants another token all the time is heeded now and then":    (*trial).tokenRestless,
 	}
 }
 
