@@ -23,6 +23,7 @@ func doubtTrials() map[string]func(*trial) error {
 		"a service that a dying OSCAR has made again is left alone while it is paused": (*trial).registerPaused,
 		"a service that a dying OSCAR has made again is started before it is changed":  (*trial).registerStopped,
 		"a service that a new version of OSCAR shows otherwise is not told as changed": (*trial).upgradedOSCAR,
+		"a change that OSCAR makes in the middle of a deletion takes no bucket":        (*trial).changedInDeletion,
 	}
 }
 

@@ -50,6 +50,9 @@ func serviceTrials() map[string]func(*trial) error {
 		"a creation with best effort is deleted with the member that it lacks":      (*trial).effortDeleted,
 		"a service whose images are fetched first is created":                       (*trial).prefetched,
 		"a deletion with its data waits for the OSCAR that does not delete buckets": (*trial).bucketsStay,
+		"an exposed service is left as it is by an OSCAR that would empty it":       (*trial).emptied,
+		"a service that loses its bucket in a change waits for the end of a pause":  (*trial).bucketInPause,
+		"a service that somebody deletes in a change is made again after that":      (*trial).deletedInChange,
 	}
 }
 

@@ -24,6 +24,7 @@ func tokenWayTrials() map[string]func(*trial) error {
 		"a member that needs a token twice while no control plane looks gets one":  (*trial).tokenAskedAnew,
 		"a member whose tokens are over at once gets others":                       (*trial).tokenShort,
 		"a volume whose owner has sent no token is kept, and that is told":         (*trial).tokenVolumeKept,
+		"a volume whose owner's token comes late is deleted when it does":          (*trial).tokenVolumeLate,
 		"a bucket of one user is made when his owner sends a token":                (*trial).tokenIsolated,
 		"a service that is taken over leaves its refresh token as it is":           (*trial).tokenTakenOver,
 		"a member that wants another token all the time is heeded now and then":    (*trial).tokenRestless,
@@ -130,6 +131,20 @@ func (t *trial) tokenVolumeKept() error {
 		}
 	}
 	return err
+}
+
+// tokenVolumeLate has an administrator delete a service with its data. Its issuer is slow: the service is gone when a token
+// of the owner comes.
+func (t *trial) tokenVolumeLate() error {
+	there, err := t.ownedVolume()
+	slow := t.player.net.AddRule(t.cluster.Host(), hostIssuer, wire.Rule{Delay: 2 * time.Second})
+	defer slow()
+	_, deleted := t.api.DeleteService(t.ctx, t.name, client.DeleteOptions{Data: "delete"})
+	err = errors.Join(err, deleted, awaitEach(time.Second, "the service is gone", func() bool { return t.gone(t.sim) }))
+	if !there() {
+		err = errors.Join(err, errors.New("its volume is gone before a token of the owner can be there"))
+	}
+	return errors.Join(err, t.await("its volume is gone", func() bool { return !there() }))
 }
 
 // isolated is the service, with a bucket for each of some users.
