@@ -28,6 +28,7 @@ func jobWayTrials() map[string]func(*trial) error {
 		"a job that its syncer has claimed goes on without its member":                  (*trial).removeClaimed,
 		"a job that its syncer has claimed goes back when its service stays wedged":     (*trial).wedgeClaimed,
 		"a job that is assigned as its service wedges goes back":                        (*trial).wedgeUnclaimed,
+		"a job that was begun and not sent goes back when its service stays wedged":     (*trial).wedgeBegun,
 		"a job that cannot reach its OSCAR ends when it is cancelled":                   (*trial).cancelUnsent,
 		"a job that cannot reach its OSCAR waits while its cluster is paused":           (*trial).pauseUnsent,
 		"a job that cannot reach its OSCAR ends with its service":                       (*trial).deleteUnsent,
@@ -166,6 +167,20 @@ func (t *trial) wedgeUnclaimed() error {
 // wedgeClaimed has it wedge before the syncer is told that its claim was taken.
 func (t *trial) wedgeClaimed() error {
 	return t.wedgedOnTheWay(2*seenLate, func(id string) error { return t.whenTold(id, record.JobClaimed) })
+}
+
+// wedgeBegun has it wedge when the job is begun, and the syncer lose its session before it is told so: it has sent nothing.
+func (t *trial) wedgeBegun() error {
+	return t.wedgedOnTheWay(seenLate, func(id string) error {
+		err := errors.Join(t.whenTold(id, record.JobSubmitting), awaitEach(wireDelay, "it is wedged", func() bool {
+			o := t.observed()
+			return o != nil && o.Phase == record.PhaseWedged
+		}))
+		mend := t.player.net.AddRule(world.HostEtcd, t.cluster.Host(), wire.Rule{Cut: true})
+		<-time.After(sessionLost)
+		mend()
+		return err
+	})
 }
 
 // wedgedOnTheWay submits a job so long after a change to a service that OSCAR has lost its way to: until the control
