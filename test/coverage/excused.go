@@ -18,7 +18,7 @@ const (
 	newer   = "only a newer version writes it: controlplane, syncer"
 	older   = "only an older version writes it: controlplane/tokens"
 	noValue = "the compiler wants it; every value is named before"
-	byHand  = "only a person with rights in etcd does that to a record: controlplane/decide, controlplane/tokens"
+	byHand  = "only a person with rights in etcd does that to a record: controlplane, controlplane/decide, controlplane/tokens"
 )
 
 func excusedBlocks() []excuse {
@@ -54,8 +54,11 @@ func excusedBlocks() []excuse {
 		{decide, "acknowledged", "size > deletedBytes", "needs reports of 256 KiB: controlplane/decide"},
 
 		{jobs, "unposted", "case s.thawed", noOffer},
+		{jobs, "eventLost", "", byHand},
+		{"controlplane/jobs/decide_order.go", "cancel", "return decision{}, errThawed", noOffer},
 		{jobs, "podOf", "return &record.JobPod", noKube},
 
+		{"syncer/jobs/plan.go", "planForgotten", "case s.assignment.Cancel: return", "only 0.2.0 or before readmits a cluster without a note of what it had: syncer/jobs"},
 		{"syncer/jobs/plan.go", "planSubmitting", "postOther", noKube},
 		{"syncer/jobs/planinputs.go", "ofInputs", "nobody has looked", "a look ends sooner, with a timeout: syncer/jobs"},
 		{"syncer/jobs/plan.go", "planSubmitted", "// It was seen to be there, and that it never runs.", noKube},
