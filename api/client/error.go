@@ -107,13 +107,13 @@ func codeOf(status int, reads bool) string {
 		return v1.CodeInternal
 	}
 	switch {
-	case status < http.StatusInternalServerError:
+	case status < http.StatusInternalServerError && status != http.StatusRequestTimeout:
 		return v1.CodeInternal
 	case reads:
 		return v1.CodeUnavailable
 	}
 	// A proxy answers so also when its control plane took the request, and died before it answered: nginx and HAProxy with
-	// 502, Envoy with 503, Traefik with 502 or 500, a CDN with 52x.
+	// 502, Envoy with 503, Traefik with 502 or 500, a CDN with 52x; or when that takes too long: Envoy with 408.
 	return v1.CodeUnknownOutcome
 }
 

@@ -57,7 +57,7 @@ func TestProblems(t *testing.T) {
 func TestAnswersWithoutAProblem(t *testing.T) {
 	for status, code := range map[int]string{
 		400: v1.CodeInvalid, 401: v1.CodeUnauthenticated, 403: v1.CodeForbidden, 404: v1.CodeUnavailable, 409: v1.CodeConflict,
-		412: v1.CodeConflict, 413: v1.CodeTooLarge, 429: v1.CodeExhausted, 500: v1.CodeUnknownOutcome, 501: v1.CodeInternal,
+		408: v1.CodeUnknownOutcome, 412: v1.CodeConflict, 413: v1.CodeTooLarge, 429: v1.CodeExhausted, 500: v1.CodeUnknownOutcome, 501: v1.CodeInternal,
 		502: v1.CodeUnknownOutcome, 503: v1.CodeUnknownOutcome, 504: v1.CodeUnknownOutcome, 520: v1.CodeUnknownOutcome, 418: v1.CodeInternal,
 	} {
 		c := newClient(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -82,7 +82,7 @@ func TestAnswersWithoutAProblem(t *testing.T) {
 func TestAProxyWithoutAnAnswer(t *testing.T) {
 	for status, tries := range map[int]int32{
 		http.StatusBadGateway: client.DefaultTries, http.StatusServiceUnavailable: client.DefaultTries,
-		http.StatusInternalServerError: 1, http.StatusGatewayTimeout: 1, 524: 1, // perhaps since the wait was too long for it
+		http.StatusRequestTimeout: 1, http.StatusInternalServerError: 1, http.StatusGatewayTimeout: 1, 524: 1, // perhaps since the wait was too long for it
 	} {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			t.Parallel()
