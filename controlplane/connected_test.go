@@ -55,9 +55,8 @@ func TestASyncerThatIsGoneIsTold(t *testing.T) {
 	})
 }
 
-// TestAClusterThatNeverConnectedIsToldToComeBack: the session of the cluster that had its id before ended after it was
-// registered.
-func TestAClusterThatNeverConnectedIsToldToComeBack(t *testing.T) {
+// The session of the cluster that had its id before ends after a cluster was registered: that one never connected.
+func TestASessionOfAnEarlierRegistrationIsNotThisClusters(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		get := func(id string) clusters.Cluster {
@@ -84,8 +83,8 @@ func TestAClusterThatNeverConnectedIsToldToComeBack(t *testing.T) {
 	})
 }
 
-// TestAClusterWhoseSyncerWasLostIsToldToJoin: no control plane ran when its session ended.
-func TestAClusterWhoseSyncerWasLostIsToldToJoin(t *testing.T) {
+// No control plane ran when a cluster's session ended. What its syncer has reported says that it was there.
+func TestAClusterThatWasLostUnseenIsNotToldToJoin(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.eventually(func() bool { b, err := w.Clusters.Get(t.Context(), admin, "b"); return err == nil && b.Alive })

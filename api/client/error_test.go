@@ -364,8 +364,8 @@ func TestARefusalAfterALostAnswerIsAnUnknownOutcome(t *testing.T) {
 	}
 }
 
-// So it is when the caller is not let in any more when it is sent again: his token has expired meanwhile. A command that
-// ended with 4 was run again after a login, and its job was made twice.
+// So it is when the caller is not let in any more when it is sent again: his token has expired meanwhile. After a plain
+// refusal the command would be run again with a new login, and its job made twice.
 func TestAnExpiredLoginAfterALostAnswerIsAnUnknownOutcome(t *testing.T) {
 	for name, token := range map[string]func(try int32) (string, error){
 		"refused": func(int32) (string, error) { return "t", nil },

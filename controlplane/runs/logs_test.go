@@ -116,8 +116,8 @@ func TestAMemberBehindACutLinkHoldsOSCARsClientsUp(t *testing.T) {
 	})
 }
 
-// TestALogThatComesTooLateBreaksOff: its member had just been given up, and with that its request.
-func TestALogThatComesTooLateBreaksOff(t *testing.T) {
+// A log that comes when its member has just been given up would break off: its request has ended.
+func TestALogThatComesTooLateIsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		closed := make(chan string, 2)
 		replies := everywhere(t.Context(), targets("a", "b"), func(ctx context.Context, t target) (*http.Response, error) {

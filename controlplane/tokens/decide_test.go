@@ -351,9 +351,9 @@ func TestWhatAMemberIsToldFitsIntoItsRecord(t *testing.T) {
 	}
 }
 
-// TestADeletionOfATokenIsRepeatedInVain: the store was restored to an order to delete a token, and another one had been
-// given after that. Its owner is told to delete it again, and that did nothing.
-func TestADeletionOfATokenIsRepeatedInVain(t *testing.T) {
+// The store was restored to an order to delete a token, and another one had been given after that. Its owner is told to
+// delete it again: that is a later order.
+func TestATokenThatIsKeptIsDeletedByTheNextOrder(t *testing.T) {
 	c := &Controller{cfg: Config{Now: func() time.Time { return tokenClock }}}
 	order := &record.Hold{V: 1, Order: record.HoldRevoke, Serial: 7, Owner: "alice"}
 	for name, tt := range map[string]struct {

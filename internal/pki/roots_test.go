@@ -12,23 +12,37 @@ import (
 	"github.com/oscarfed/oscarfed/internal/pki"
 )
 
+// followed is a file of authorities, who follows it, and what that says.
+type followed struct {
+	*pki.Roots
+	t    *testing.T
+	file string
+	log  bytes.Buffer
+}
+
+func follow(t *testing.T, first []byte) *followed {
+	t.Helper()
+	f := &followed{t: t, file: filepath.Join(t.TempDir(), "ca.crt")}
+	f.write(first)
+	var err error
+	if f.Roots, err = pki.OpenRoots(f.file, slog.New(slog.NewTextHandler(&f.log, nil))); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func (f *followed) write(text []byte) {
+	f.t.Helper()
+	if err := os.WriteFile(f.file, text, 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
 // Another authority is taken over; what is none, and a file that is gone, are not, and that is told once.
 func TestRootsFollowTheirFile(t *testing.T) {
 	one, two := authority(t).CertPEM(), authority(t).CertPEM()
 	both := slices.Concat(one, two)
-	file := filepath.Join(t.TempDir(), "ca.crt")
-	write := func(text []byte) {
-		t.Helper()
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(one)
-	var log bytes.Buffer
-	roots, err := pki.OpenRoots(file, slog.New(slog.NewTextHandler(&log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := follow(t, one)
 	has := func(what string, want []byte) {
 		t.Helper()
 		same, err := pki.NewRoots(want)
@@ -36,60 +50,48 @@ func TestRootsFollowTheirFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 3 {
-			if !bytes.Equal(roots.PEM(), want) || !roots.Pool().Equal(same.Pool()) {
-				t.Fatalf("%s: %s", what, roots.PEM())
+			if !bytes.Equal(f.PEM(), want) || !f.Pool().Equal(same.Pool()) {
+				t.Fatalf("%s: %s", what, f.PEM())
 			}
 		}
 	}
 	has("at first", one)
-	if first := roots.Pool(); first != roots.Pool() {
+	if first := f.Pool(); first != f.Pool() {
 		t.Error("a file that did not change has another pool")
 	}
-	write(both)
+	f.write(both)
 	has("with another one", both)
-	write([]byte("no certificate"))
+	f.write([]byte("no certificate"))
 	has("with none in it", both)
-	write(make([]byte, 2<<20))
+	f.write(make([]byte, 2<<20))
 	has("of 2 MiB", both)
-	if err := os.Remove(file); err != nil {
+	if err := os.Remove(f.file); err != nil {
 		t.Fatal(err)
 	}
 	has("without a file", both)
-	write(two)
+	f.write(two)
 	has("with the other one alone", two)
-	if said := log.String(); strings.Count(said, "cannot be used") != 3 || strings.Count(said, "are in use") != 2 {
+	if said := f.log.String(); strings.Count(said, "cannot be used") != 3 || strings.Count(said, "are in use") != 2 {
 		t.Errorf("it said %s", said)
 	}
 }
 
-// TestAFileOfAuthoritiesThatIsGoneIsNotTold: it was told only after another change that was of no use.
-func TestAFileOfAuthoritiesThatIsGoneIsNotTold(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "ca.crt")
+// Each time that the file is gone is told, once.
+func TestAFileOfAuthoritiesThatIsGoneIsTold(t *testing.T) {
 	one, other := authority(t).CertPEM(), authority(t).CertPEM()
-	write := func(text []byte) {
-		t.Helper()
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(one)
-	var log bytes.Buffer
-	roots, err := pki.OpenRoots(file, slog.New(slog.NewTextHandler(&log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := follow(t, one)
 	for round, next := range [][]byte{other, slices.Concat(one, other), one} {
-		if err := os.Remove(file); err != nil {
+		if err := os.Remove(f.file); err != nil {
 			t.Fatal(err)
 		}
 		for range 3 {
-			roots.Pool()
+			f.Pool()
 		}
-		if said := strings.Count(log.String(), "cannot be used"); said != round+1 {
+		if said := strings.Count(f.log.String(), "cannot be used"); said != round+1 {
 			t.Errorf("when it is gone for the %d. time it is told %d times", round+1, said)
 		}
-		write(next)
-		roots.Pool()
+		f.write(next)
+		f.Pool()
 	}
 }
 

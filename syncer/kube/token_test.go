@@ -281,9 +281,9 @@ func TestTokensStayBelowWhatASecretHolds(t *testing.T) {
 	}
 }
 
-// TestAFullSecretMakesItsTokensUseless: a token is marked before it is exchanged, and the one that comes then may be
-// longer.
-func TestAFullSecretMakesItsTokensUseless(t *testing.T) {
+// A full Secret takes no token of another federation. Those that it has can be used: a token is marked before it is
+// exchanged, and the one that comes then may be longer.
+func TestTokensOfAFullSecretCanBeUsed(t *testing.T) {
 	t.Parallel()
 	client, owner := open(t), owner(t, "full@egi.eu")
 	namespace := kube.Namespace(kube.ServicesNamespace, owner)

@@ -9,6 +9,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/syncer/token"
 )
 
 // The service of a user is made with his own access token: so it is his on the
@@ -34,9 +35,8 @@ type NoTokenError struct {
 // Error implements error.
 func (e *NoTokenError) Error() string { return string(e.Reason) + ": " + e.Message }
 
-// TokenSlack is how long a token must still be good: clocks differ, and the request
-// has to get there.
-const TokenSlack = 10 * time.Second
+// TokenSlack is how long a token must still be good.
+const TokenSlack = token.Slack
 
 // Access finds an access token of a service's owner. It answers at once.
 func (t *Tokens) Access(d *record.Desired, now time.Time) (AccessToken, error) {

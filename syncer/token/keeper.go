@@ -26,11 +26,14 @@ const (
 	// its storing take unless that holder is dead.
 	markedFor = 90 * time.Second
 	// minLead and maxLead bound how long before its end an access token is not given out any more: a
-	// quarter of its life. Who gets it uses it up to 10 s before its end (ownertoken.TokenSlack), and
-	// else would ask again at once, and get the same one.
-	minLead = 11 * time.Second
+	// quarter of its life. With less than Slack, who has it would ask again at once, and get the same one.
+	minLead = Slack + time.Second
 	maxLead = 2 * time.Minute
 )
+
+// Slack is how long an access token must still be good for whoever uses it: clocks differ, and the request
+// has to get there.
+const Slack = 10 * time.Second
 
 // Key names a refresh token by its owner and federation.
 type Key struct{ Owner, Federation string }

@@ -21,7 +21,7 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// The issuer was asked for a token every two seconds, for ever, once the login had ended.
+// Once the login has ended the issuer is asked for no other token.
 func TestTopEndsWithItsLogin(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err    error

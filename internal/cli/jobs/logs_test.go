@@ -78,7 +78,7 @@ func problem(from time.Duration, status int, code string) func(time.Duration) *h
 	}
 }
 
-// A log that was followed ended with the first restart of the control plane, while the job went on.
+// A log is followed through a restart of the control plane, as long as its job runs.
 func TestALogIsFollowedAsLongAsItsJobRuns(t *testing.T) {
 	const never = 1000 * time.Hour
 	tests := map[string]struct {

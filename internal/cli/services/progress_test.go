@@ -68,8 +68,7 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A service whose creation failed is created again. Until that is accepted its name finds the former creation, which was
-// shown to the end: as taken back, while the new one came to be.
+// A service whose creation failed is created again. Until that is accepted its name finds the former creation.
 func TestProgressIsNotThatOfAFormerCreation(t *testing.T) {
 	now := `{"uid":"f0","phase":"rolled_back"}`
 	api, err := client.New(client.Config{Endpoint: "http://api.test", Transport: transport(func(r *http.Request) (*http.Response, error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/oscarfed/oscarfed/internal/atomicfile"
 )
 
-// Each edit stands for a process: they share the file, and nothing else. Of two at once one was lost.
+// Each edit stands for a process: they share the file, and nothing else.
 func TestEditsAtOnceAreAllKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "config.yaml")
 	var wg sync.WaitGroup
@@ -53,8 +53,7 @@ func TestAnEditThatWaitsCanBeInterrupted(t *testing.T) {
 	}
 }
 
-// A configuration that is kept elsewhere, with a link in its place, stays there: it was replaced by a file that its owner's
-// other copies did not get.
+// A configuration that is kept elsewhere, with a link in its place, stays there.
 func TestAnEditFollowsALink(t *testing.T) {
 	dir := t.TempDir()
 	kept, link := filepath.Join(dir, "kept.yaml"), filepath.Join(dir, "config.yaml")
