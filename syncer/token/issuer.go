@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/sony/gobreaker/v2"
 	"golang.org/x/oauth2"
 
 	"github.com/oscarfed/oscarfed/internal/openid"
@@ -29,6 +30,9 @@ const (
 	maxRefresh = 16 << 10
 	// discoveryLife is how long the endpoints of an issuer are kept.
 	discoveryLife = 12 * time.Hour
+	// silentAfter calls in a row without an answer, an issuer is called once every silentFor, and by one caller.
+	silentAfter = 3
+	silentFor   = 10 * time.Second
 	// defaultLife is the life of an access token whose issuer says none.
 	defaultLife = 5 * time.Minute
 )
@@ -55,6 +59,8 @@ type Issuers struct {
 	list   []Issuer
 	client *http.Client
 	now    func() time.Time
+	// breakers by the issuers' URLs: calls that wait for one issuer keep nobody from the others.
+	breakers map[string]*gobreaker.CircuitBreaker[struct{}]
 
 	mu    sync.Mutex
 	known map[string]endpoints
@@ -82,8 +88,16 @@ func NewIssuers(list []Issuer, transport http.RoundTripper, now func() time.Time
 	if transport == nil {
 		transport = outbound.Transport(nil)
 	}
+	breakers := map[string]*gobreaker.CircuitBreaker[struct{}]{}
+	for _, one := range list {
+		breakers[one.URL] = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+			Timeout:      silentFor,
+			ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= silentAfter },
+			IsSuccessful: func(err error) bool { return !errors.Is(err, context.DeadlineExceeded) },
+		})
+	}
 	return &Issuers{
-		list: list, now: now, known: map[string]endpoints{},
+		list: list, now: now, breakers: breakers, known: map[string]endpoints{},
 		client: &http.Client{
 			Transport: openid.Bounded{Next: transport}, Timeout: callTimeout,
 			// A redirected POST would take the token elsewhere.
@@ -166,10 +180,27 @@ func (Access) GoString() string { return "an access token" }
 // which the refresh token that it returns takes the place of the used one, or one that may pass,
 // after which it is not known whether the token was used.
 func (s *Issuers) Exchange(ctx context.Context, k *Stored) (Access, error) {
+	return call(s, k, func(iss Issuer) (Access, error) { return s.exchange(ctx, iss, k) })
+}
+
+// call calls the issuer of a token, unless it has not answered the calls before.
+func call[T any](s *Issuers, k *Stored, do func(Issuer) (T, error)) (out T, err error) {
 	iss, err := s.of(k)
 	if err != nil {
-		return Access{}, err
+		return out, err
 	}
+	_, err = s.breakers[iss.URL].Execute(func() (struct{}, error) {
+		var err error
+		out, err = do(iss)
+		return struct{}{}, err
+	})
+	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
+		err = fmt.Errorf("issuer %s does not answer, and was not asked again: %w", iss.URL, err)
+	}
+	return out, err
+}
+
+func (s *Issuers) exchange(ctx context.Context, iss Issuer, k *Stored) (Access, error) {
 	at, err := s.discover(ctx, iss)
 	if err != nil {
 		return Access{}, err
@@ -180,7 +211,7 @@ func (s *Issuers) Exchange(ctx context.Context, k *Stored) (Access, error) {
 	conf := oauth2.Config{ClientID: iss.ClientID, ClientSecret: iss.Secret, Endpoint: oauth2.Endpoint{TokenURL: at.token, AuthStyle: at.style}}
 	got, err := conf.TokenSource(ctx, &oauth2.Token{RefreshToken: k.Refresh}).Token()
 	if err != nil {
-		return Access{}, s.refusal(iss, err)
+		return Access{}, s.refusal(ctx, iss, err)
 	}
 	if len(got.RefreshToken) > maxRefresh {
 		return Access{}, fmt.Errorf("issuer %s gave a refresh token of more than %d bytes", iss.URL, maxRefresh)
@@ -199,7 +230,7 @@ func (s *Issuers) Exchange(ctx context.Context, k *Stored) (Access, error) {
 
 // refusal tells the issuer's answers apart. The text of an error of x/oauth2 may quote
 // the answer, which may hold a token: only the two words of the protocol are passed on.
-func (s *Issuers) refusal(iss Issuer, err error) error {
+func (s *Issuers) refusal(ctx context.Context, iss Issuer, err error) error {
 	said, ok := errors.AsType[*oauth2.RetrieveError](err)
 	// What RFC 6749 5.2 calls wrong with the client, and not with the token.
 	clientErrors := []string{"invalid_client", "unauthorized_client", "unsupported_grant_type"} //nolint:misspell // the protocol's word
@@ -207,6 +238,9 @@ func (s *Issuers) refusal(iss Issuer, err error) error {
 	case !ok:
 		if u, ok := errors.AsType[*url.Error](err); ok {
 			return fmt.Errorf("issuer %s: %w", iss.URL, u.Err)
+		}
+		if ctx.Err() != nil { // while its answer was read
+			return fmt.Errorf("issuer %s: %w", iss.URL, ctx.Err())
 		}
 		return fmt.Errorf("issuer %s gave no token", iss.URL)
 	case said.ErrorCode == "invalid_grant":
@@ -243,10 +277,10 @@ func expiry(got *oauth2.Token, began time.Time) time.Time {
 // Revoke revokes a refresh token at its issuer (RFC 7009). It answers false when the
 // issuer has no endpoint for that. An error may pass, but for a *ConfigError.
 func (s *Issuers) Revoke(ctx context.Context, k *Stored) (bool, error) {
-	iss, err := s.of(k)
-	if err != nil {
-		return false, err
-	}
+	return call(s, k, func(iss Issuer) (bool, error) { return s.revoke(ctx, iss, k) })
+}
+
+func (s *Issuers) revoke(ctx context.Context, iss Issuer, k *Stored) (bool, error) {
 	at, err := s.discover(ctx, iss)
 	if err != nil || at.revocation == "" {
 		return false, err
