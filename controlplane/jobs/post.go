@@ -23,8 +23,13 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// posts is how many jobs one instance sends to endpoints at the same time.
-const posts = 8
+// How many jobs one instance sends to endpoints at the same time: all, those of an account, and those of a
+// federation.
+const (
+	posts             = 32
+	postsOfAccount    = 16
+	postsOfFederation = 8
+)
 
 // tellTimeout bounds a write that an instance makes also while it stops.
 const tellTimeout = 10 * time.Second

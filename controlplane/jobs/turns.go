@@ -8,16 +8,16 @@ import (
 )
 
 // turns is the order in which jobs are sent to endpoints: next is the account that has the fewest
-// under way, divided by its weight, and of its federations the one that has the fewest. So an
-// endpoint that does not answer holds nobody else's jobs up. It implements workqueue.Queue.
+// under way, divided by its weight, and of its federations the one that has the fewest. A tenant that
+// has as many as it may have gets none: so an endpoint that does not answer holds nobody else's jobs up.
+// It implements workqueue.Queue.
 type turns struct {
 	// tenantOf is whose a job is.
 	tenantOf func(job string) share.Tenant
 
 	mu sync.Mutex
-	// waiting are the jobs of each tenant in the order in which they came, and waits counts them.
+	// waiting are the jobs of each tenant in the order in which they came.
 	waiting map[share.Tenant][]arrival
-	waits   int
 	// arrivals counts all that ever came.
 	arrivals int64
 	// sending are the jobs under way, and held counts them.
@@ -44,15 +44,23 @@ func (t *turns) Push(job string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.arrivals++
-	t.waits++
 	t.waiting[tenant] = append(t.waiting[tenant], arrival{job, t.arrivals})
 }
 
-// Len is how many wait.
-func (t *turns) Len() int {
+// Len is at most how many can be sent now, and 0 when none can. Nobody has to be woken when it grows with done: who
+// calls that looks here next.
+func (t *turns) Len() (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.waits
+	for tenant, jobs := range t.waiting {
+		n += min(len(jobs), t.room(tenant))
+	}
+	return n
+}
+
+// room is how many jobs of a tenant may be sent besides those under way. It needs mu.
+func (t *turns) room(of share.Tenant) int {
+	return min(postsOfAccount-t.held.Of(of.Account), postsOfFederation-t.held.OfFederation(of))
 }
 
 // Pop gives the next job, which is under way until it is done.
@@ -62,6 +70,9 @@ func (t *turns) Pop() string {
 	var next share.Tenant
 	first := int64(0)
 	for tenant, jobs := range t.waiting {
+		if t.room(tenant) <= 0 {
+			continue
+		}
 		if first == 0 || cmp.Or(t.held.Compare(tenant, next), cmp.Compare(jobs[0].number, first)) < 0 {
 			next, first = tenant, jobs[0].number
 		}
@@ -70,7 +81,6 @@ func (t *turns) Pop() string {
 	if t.waiting[next] = t.waiting[next][1:]; len(t.waiting[next]) == 0 {
 		delete(t.waiting, next)
 	}
-	t.waits--
 	t.sending[job] = next
 	t.held.Add(next, 1)
 	return job

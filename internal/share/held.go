@@ -62,11 +62,12 @@ func (h *Held) Add(t Tenant, n int) {
 func (h *Held) Compare(a, b Tenant) int {
 	return cmp.Or(
 		cmp.Compare(float64(h.Of(a.Account))/weight(a.Weights.Account), float64(h.Of(b.Account))/weight(b.Weights.Account)),
-		cmp.Compare(float64(h.ofFederation(a))/weight(a.Weights.Federation), float64(h.ofFederation(b))/weight(b.Weights.Federation)),
+		cmp.Compare(float64(h.OfFederation(a))/weight(a.Weights.Federation), float64(h.OfFederation(b))/weight(b.Weights.Federation)),
 	)
 }
 
-func (h *Held) ofFederation(t Tenant) int {
+// OfFederation is how many slots of its account the federation of a tenant holds.
+func (h *Held) OfFederation(t Tenant) int {
 	if a := h.accounts[t.Account]; a != nil {
 		return a.federations[t.Federation]
 	}
