@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -169,7 +170,7 @@ func TestOneAccountDoesNotKeepASyncerBusyForOthers(t *testing.T) {
 			entered <- struct{}{}
 			<-wake
 			return text("ok")
-		}}, dialler.Limits{Asks: 2})
+		}}, dialler.Limits{Asks: 3}) // one is kept for who has none
 		eventually(t, "a stream", func() bool { _, ok := f.hub.Peer("c"); return ok })
 		as := func(account string, wait time.Duration) error {
 			r := replica()
@@ -187,8 +188,13 @@ func TestOneAccountDoesNotKeepASyncerBusyForOthers(t *testing.T) {
 			asleep.Go(func() { _ = as("greedy", 0) })
 			<-entered
 		}
+		if e, ok := errors.AsType[*relay.Error](as("greedy", 0)); !ok || e.Word != v1.RelayBusy {
+			t.Errorf("it got the slot that is kept: %v", e)
+		}
+		asleep.Go(func() { _ = as("third", 0) })
+		<-entered
 		if e, ok := errors.AsType[*relay.Error](as("other", 0)); !ok || e.Word != v1.RelayBusy {
-			t.Errorf("there was a third slot: %v", e)
+			t.Errorf("there was one more slot: %v", e)
 		}
 		answered := make(chan string, 3)
 		for _, account := range []string{"greedy", "greedy", "other"} {
@@ -200,7 +206,7 @@ func TestOneAccountDoesNotKeepASyncerBusyForOthers(t *testing.T) {
 			})
 			<-time.After(time.Second) // it is at the syncer
 		}
-		for range 3 { // one after another
+		for range 4 { // one after another
 			wake <- struct{}{}
 			<-time.After(time.Second) // the next one is at its OSCAR
 		}
@@ -224,6 +230,13 @@ func bounded(t *testing.T) context.Context {
 	return ctx
 }
 
+// replicaFor is one that the nth of many accounts asks about: together they take all slots.
+func replicaFor(n int) relay.Replica {
+	r := replica()
+	r.Tenant.Account = fmt.Sprint(n)
+	return r
+}
+
 // Callers who do not read their answers have as many slots as there are. Everything else comes. An
 // answer that the syncer has sent whole counts until it is closed.
 func TestUnreadAnswersHoldUpNoOther(t *testing.T) {
@@ -241,16 +254,16 @@ func TestUnreadAnswersHoldUpNoOther(t *testing.T) {
 				ctx := bounded(t)
 				for _, kind := range []struct {
 					most int
-					ask  func() (*http.Response, error)
+					ask  func(relay.Replica) (*http.Response, error)
 				}{
-					{128, func() (*http.Response, error) {
-						return f.hub.Run(ctx, replica(), relay.Invocation{Token: "t"})
+					{128, func(r relay.Replica) (*http.Response, error) {
+						return f.hub.Run(ctx, r, relay.Invocation{Token: "t"})
 					}},
-					{16, func() (*http.Response, error) { return f.hub.Log(ctx, replica(), "j", false) }},
+					{16, func(r relay.Replica) (*http.Response, error) { return f.hub.Log(ctx, r, "j", false) }},
 				} {
 					var unread []*http.Response
 					for len(unread) <= kind.most {
-						resp, err := kind.ask()
+						resp, err := kind.ask(replicaFor(len(unread)))
 						if e, ok := errors.AsType[*relay.Error](err); ok && e.Word == v1.RelayBusy && !e.Sent {
 							break
 						}
@@ -269,7 +282,7 @@ func TestUnreadAnswersHoldUpNoOther(t *testing.T) {
 					}
 					_ = unread[0].Body.Close()
 					<-time.After(time.Second) // the syncer knows it
-					resp, err := kind.ask()
+					resp, err := kind.ask(replicaFor(0))
 					if err != nil {
 						t.Fatalf("one was given up, and its slot is not free: %v", err)
 					}
@@ -304,9 +317,9 @@ func TestBodiesThatNobodyTakesHoldUpNoOther(t *testing.T) {
 		defer asleep.Wait()
 		defer close(wake)
 		body := strings.Repeat("x", large)
-		for range 128 {
+		for n := range 128 {
 			asleep.Go(func() {
-				resp, err := f.hub.Run(ctx, replica(), relay.Invocation{Token: "t", Body: strings.NewReader(body), Length: large})
+				resp, err := f.hub.Run(ctx, replicaFor(n), relay.Invocation{Token: "t", Body: strings.NewReader(body), Length: large})
 				if err != nil {
 					t.Error(err)
 					return

@@ -46,8 +46,8 @@ func TestAnAnswerWithAStatusThatIsNoneIsNotPassedOn(t *testing.T) {
 	}
 }
 
-// Invocations without a stream are shared as on one: a user alone has all slots, and the first
-// invocation of another one gets the first slot that comes back.
+// Invocations without a stream are shared as on one: a user alone has all slots that are not kept for others, and
+// once those are taken the first invocation of another one gets the first slot that comes back.
 func TestInvocationsWithoutAStreamAreShared(t *testing.T) {
 	t.Parallel()
 	entered, wake := make(chan string, 2*v1.RelayRuns), make(chan struct{})
@@ -74,8 +74,16 @@ func TestInvocationsWithoutAStreamAreShared(t *testing.T) {
 			}
 		})
 	}
-	for range v1.RelayRuns {
+	kept := share.Kept(v1.RelayRuns)
+	for range v1.RelayRuns - kept {
 		sleep("greedy")
+		<-entered
+	}
+	if e, ok := errors.AsType[*relay.Error](run("greedy", 0)); !ok || e.Sent || e.Word != v1.RelayBusy {
+		t.Errorf("it got one that is kept: %v", e)
+	}
+	for i := range kept {
+		sleep(fmt.Sprint("user ", i))
 		<-entered
 	}
 	if e, ok := errors.AsType[*relay.Error](run("other", 0)); !ok || e.Sent || e.Word != v1.RelayBusy {

@@ -170,7 +170,7 @@ type Syncer struct {
 	Resync           time.Duration `default:"60s" help:"Time between two full compares."`
 	SessionTTL       time.Duration `name:"session-ttl" default:"30s" help:"How long a syncer that died still counts as alive."`
 	LateWindow       time.Duration `default:"300s" help:"How long a create that OSCAR never answered may still take effect."`
-	JobPosts         int           `default:"16" help:"Jobs that are posted to OSCAR at the same time, 1 to 256; an owner alone has all of them, several share them. When the syncer is killed, so many may be left of which nobody knows whether they were started."`
+	JobPosts         int           `default:"16" help:"Jobs that are posted to OSCAR at the same time, 1 to 256; several owners share them, and an eighth is kept for those that have none. When the syncer is killed, so many may be left of which nobody knows whether they were started."`
 	JobStartTimeout  time.Duration `default:"10m" help:"How long the pod of a job may be unable to start (its image cannot be pulled, its volume not mounted) until the job is given back; 0 for ever. It needs Kubernetes."`
 	MetricsListen    string        `default:"127.0.0.1:9465" placeholder:"ADDRESS" help:"Where Prometheus metrics are served; empty for nowhere."`
 

@@ -29,6 +29,21 @@ func (h *Held) Of(name string) int {
 	return 0
 }
 
+// Kept is how many of n slots are kept for accounts that hold none: an eighth, and one at least of two or more.
+// Else who fills all slots with what does not end keeps the others out.
+func Kept(n int) int {
+	if n < 2 {
+		return 0
+	}
+	return max(1, n/8)
+}
+
+// May says whether a tenant may have one more of n slots.
+func (h *Held) May(t Tenant, n int) bool {
+	free := n - h.total
+	return free > Kept(n) || free > 0 && h.Of(t.Account) == 0
+}
+
 // Clone is a copy.
 func (h *Held) Clone() Held {
 	out := Held{total: h.total, accounts: make(map[string]*account, len(h.accounts))}

@@ -23,16 +23,15 @@ type Weights struct{ Account, Federation float64 }
 
 // Slots are shared by weighted dominant resource fairness (Ghodsi et al., NSDI 2011), which with one
 // resource is weighted max-min fairness: a free slot goes to the waiting account that holds the
-// fewest, divided by its weight, and of its federations to the one that holds the fewest. No slot is
-// free while a request waits. So an account alone has all slots, and another one's first request gets
-// the next slot that is given back, however many of the first one's wait. It is safe for concurrent
-// use.
+// fewest, divided by its weight, and of its federations to the one that holds the fewest. The last ones
+// (Kept) go to accounts that hold none; else no slot is free while a request waits. So another account's
+// first request gets a slot that is kept or, when those are taken, the next that is given back, however
+// many of the first one's wait, and however long each takes. It is safe for concurrent use.
 type Slots struct {
-	// most is how many requests wait at most.
-	most int
+	// all is how many there are, and most how many requests wait at most.
+	all, most int
 
 	mu   sync.Mutex
-	free int
 	held Held
 	// waiting are in the order in which they came, and waits how many of them each account has.
 	waiting []*waiter
@@ -48,16 +47,16 @@ type waiter struct {
 
 // New makes n slots, for which at most so many requests wait.
 func New(n, waiting int) *Slots {
-	return &Slots{most: waiting, free: n, waits: map[string]int{}}
+	return &Slots{all: n, most: waiting, waits: map[string]int{}}
 }
 
 // Take takes a slot, and waits for one for some time. It fails with ErrFull, or with the cause of ctx.
 // give returns the slot, once.
 func (s *Slots) Take(ctx context.Context, t Tenant, wait time.Duration) (give func(), err error) {
 	s.mu.Lock()
-	if s.free > 0 {
+	if s.held.May(t, s.all) {
 		defer s.mu.Unlock()
-		s.grant(t)
+		s.held.Add(t, 1)
 		return s.giver(t), nil
 	}
 	if wait <= 0 || !s.space(t) {
@@ -127,33 +126,29 @@ func (s *Slots) giver(t Tenant) func() {
 	return sync.OnceFunc(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.free++
 		s.held.Add(t, -1)
-		s.serve()
+		for s.serve() {
+		}
 	})
 }
 
-// serve gives a free slot to the waiter with the smallest share. It needs mu.
-func (s *Slots) serve() {
-	if len(s.waiting) == 0 {
-		return
-	}
-	next := 0
+// serve gives a free slot to the waiter with the smallest share, of those that may have it. It is false when there
+// is none. It needs mu.
+func (s *Slots) serve() bool {
+	next := -1
 	for i, w := range s.waiting {
-		if s.held.Compare(w.tenant, s.waiting[next].tenant) < 0 {
+		if s.held.May(w.tenant, s.all) && (next < 0 || s.held.Compare(w.tenant, s.waiting[next].tenant) < 0) {
 			next = i
 		}
 	}
+	if next < 0 {
+		return false
+	}
 	w := s.waiting[next]
-	s.grant(w.tenant)
+	s.held.Add(w.tenant, 1)
 	s.remove(next)
 	w.answer <- nil
-}
-
-// grant needs mu.
-func (s *Slots) grant(t Tenant) {
-	s.free--
-	s.held.Add(t, 1)
+	return true
 }
 
 // remove takes a waiter out of the list. It needs mu.

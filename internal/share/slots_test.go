@@ -87,25 +87,55 @@ func (r *requests) drain() {
 	}
 }
 
-// A user alone has all slots. However many of his requests wait, the first one of another user gets
-// the first slot that is given back, and what is given back is shared by weight from then on.
+// A user alone has all slots but those that are kept for others. However many of his requests wait, the first one
+// of another user gets one of those at once or, when they are taken, the first slot that is given back; and what is
+// given back is shared by weight from then on.
 func TestAFloodDelaysAnothersFirstByOneSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const all = 8
+		const all, kept = 16, 2
 		r := newRequests(t, all, 1000)
 		for range 500 {
 			r.ask(share.Tenant{Account: "flood"})
 		}
-		if got := len(r.held["flood"]); got != all {
+		if got := len(r.held["flood"]); got != all-kept {
 			t.Errorf("alone it has %d of %d slots", got, all)
 		}
 		for i := range 5 {
 			account := fmt.Sprint("user ", i)
 			r.ask(share.Tenant{Account: account})
-			r.end("flood")
-			if len(r.held[account]) != 1 {
-				t.Errorf("%s did not get the first slot that was given back", account)
+			if i >= kept {
+				r.end("flood")
 			}
+			if len(r.held[account]) != 1 {
+				t.Errorf("%s did not get a slot that was kept, or the first that was given back", account)
+			}
+		}
+		// Those that are kept are kept again, however many wait of who has one.
+		r.ask(share.Tenant{Account: "user 0"})
+		for range kept {
+			r.end("flood")
+		}
+		r.ask(share.Tenant{Account: "user 5"})
+		if len(r.held["user 0"]) != 1 || len(r.held["user 5"]) != 1 {
+			t.Errorf("%d and %d slots of the kept are taken", len(r.held["user 0"]), len(r.held["user 5"]))
+		}
+		r.drain()
+	})
+}
+
+// Who gives his last slot back is like one who had none: his next request, and another's, get what is free.
+func TestWhoGivesHisLastSlotBackGetsOneThatIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRequests(t, 16, 1000)
+		for range 20 {
+			r.ask(share.Tenant{Account: "flood"})
+		}
+		for range 3 {
+			r.ask(share.Tenant{Account: "a"})
+		}
+		r.end("a")
+		if len(r.held["a"]) != 1 {
+			t.Errorf("it has %d", len(r.held["a"]))
 		}
 		r.drain()
 	})
@@ -122,7 +152,7 @@ func TestSlotsAreSharedByWeight(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) { held = shared(t, weights, of, all) })
 		for i, w := range weights {
 			mine := sum(held[i])
-			if want := float64(all) * w / sum(weights); math.Abs(float64(mine)-want) > float64(len(weights)) {
+			if want := float64(all-share.Kept(all)) * w / sum(weights); math.Abs(float64(mine)-want) > float64(len(weights)) {
 				rt.Errorf("account %d has %d of %d slots, want %.1f", i, mine, all, want)
 			}
 			for f, w := range of {
@@ -163,14 +193,14 @@ func shared(t *testing.T, weights, of []float64, all int) [][]int {
 					}
 				}()
 			}
-			synctest.Wait() // the first one alone has all slots
+			synctest.Wait() // the first one alone has all slots that are not kept
 		}
 	}
 	for range 2 * all {
 		(<-got).give()
 		synctest.Wait()
 	}
-	for range all {
+	for range all - share.Kept(all) {
 		h := <-got
 		held[h.account][h.federation]++
 	}

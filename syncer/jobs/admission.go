@@ -24,9 +24,9 @@ func mayClaim(claimed *share.Held) func(share.Tenant) bool {
 	return func(t share.Tenant) bool { return claimed.Of(t.Account) < claimAhead-claimed.Total() }
 }
 
-// mayPost says whether a slot is free. An account alone has all of them, and another one's first
-// attempt gets the next that is given back: see share.Slots, where it is the same.
-func (j *Jobs) mayPost(share.Tenant) bool { return j.slots.posting.Total() < j.cfg.Posts }
+// mayPost says whether a tenant may have one slot more. It is as with share.Slots: an account alone has all but
+// those that are kept for others.
+func (j *Jobs) mayPost(t share.Tenant) bool { return j.slots.posting.May(t, j.cfg.Posts) }
 
 // admit takes those that wait, as far as there is room. Each is decided upon again. It
 // needs mu.

@@ -31,7 +31,7 @@ type Config struct {
 // Limits are those of jobs alone.
 type Limits struct {
 	// Posts is how many jobs are posted to OSCAR at the same time; default 16. An owner alone has
-	// all of them.
+	// all of them that are not kept for others (share.Kept).
 	Posts int
 	// Timeout ends the POST or DELETE of a job; default 60 s.
 	Timeout time.Duration
