@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -41,9 +42,15 @@ type origins struct {
 	alive error
 	// access is what they take for alice's access key.
 	access string
+	// silent is a cluster that answers nothing.
+	silent string
 }
 
-func (o *origins) Keys(_ context.Context, a origin.Ask) (origin.Keys, error) {
+func (o *origins) Keys(ctx context.Context, a origin.Ask) (origin.Keys, error) {
+	if a.Cluster == o.silent {
+		<-ctx.Done()
+		return origin.Keys{}, &origin.Error{Kind: origin.Unreachable, Message: "it does not answer", Err: ctx.Err()}
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.asked = append(o.asked, a)
@@ -353,6 +360,36 @@ func TestTheStorageOfTheOriginIsLookedAt(t *testing.T) {
 		a.await(a.p, record.PhaseReady, readable)
 		if asked, _ := a.origins.count(); asked != 1 {
 			t.Errorf("the keys were asked for %d times", asked)
+		}
+	})
+}
+
+// Services whose origin does not answer do not keep another's from being looked at: without that it gets no jobs.
+func TestAnOriginThatDoesNotAnswerHoldsUpNoLookAtAnother(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		a := newAbroad(t)
+		a.origins.silent = "oscar-cluster-y"
+		a.start(a.lends)
+		var held []*replica
+		for i := range 20 {
+			p := newReplica(fmt.Sprint("held", i))
+			elsewhere := there
+			elsewhere.ClusterID, elsewhere.MinioEndpoint = a.origins.silent, fmt.Sprintf("https://minio%d.y.example.org", i)
+			p.owner, p.coordinator, p.origin, p.extra = alice, false, &elsewhere, map[string]any{
+				"clusters": map[string]any{a.origins.silent: map[string]any{"endpoint": "https://y.example.org", "ssl_verify": true}},
+			}
+			a.want(p, record.IntentApply)
+			held = append(held, p)
+		}
+		for _, p := range held {
+			a.await(p, record.PhaseReady, func(*record.Observed) bool { return true })
+		}
+		a.want(a.p, record.IntentApply)
+		a.await(a.p, record.PhaseReady, readable)
+		for _, p := range held {
+			if o := a.await(p, record.PhaseReady, func(*record.Observed) bool { return true }); o.Inputs != nil {
+				t.Errorf("%s was given up before the other was looked at: %+v", p.name, o.Inputs)
+			}
 		}
 	})
 }

@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// lookers is how many services have their storage looked at together.
-	lookers = 4
+	// lookers is how many services have their storage looked at together: many, since one whose origin does not
+	// answer keeps a place for half a minute.
+	lookers = 64
 	// lookSpread is over what time the first looks of a session are spread.
 	lookSpread = 5 * time.Second
 	// lookRest is the shortest pause between two looks because something has failed.
