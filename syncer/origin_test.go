@@ -394,6 +394,39 @@ func TestAnOriginThatDoesNotAnswerHoldsUpNoLookAtAnother(t *testing.T) {
 	})
 }
 
+// However many jobs of one user wait for the keys of an origin that does not answer, another user's get their keys.
+func TestAnOriginThatDoesNotAnswerKeepsNoKeysFromOthers(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		a := newAbroad(t)
+		a.origins.silent = "oscar-cluster-y"
+		a.start(a.lends)
+		held, elsewhere := newReplica("held"), there
+		elsewhere.ClusterID = a.origins.silent
+		held.owner, held.coordinator, held.origin, held.extra = "bob", false, &elsewhere, map[string]any{
+			"clusters": map[string]any{a.origins.silent: map[string]any{"endpoint": "https://y.example.org", "ssl_verify": true}},
+		}
+		a.deliver(a.issuer.Token("bob", nil), inAnHour())
+		a.want(held, record.IntentApply)
+		a.await(held, record.PhaseReady)
+		a.deliver(a.issuer.Token(alice, nil), inAnHour())
+		a.want(a.p, record.IntentApply)
+		a.await(a.p, record.PhaseReady, readable)
+		var waiting sync.WaitGroup
+		defer waiting.Wait()
+		for range 64 { // as many as the syncer answers at once
+			waiting.Go(func() {
+				if status, _ := a.keys(held.token); status != http.StatusServiceUnavailable {
+					t.Errorf("an origin that does not answer gives %d", status)
+				}
+			})
+		}
+		<-time.After(time.Second) // those that were refused have closed their connections
+		if status, _ := a.keys(a.p.token); status != http.StatusOK {
+			t.Errorf("another user is answered %d", status)
+		}
+	})
+}
+
 // Without a token of the owner there are no keys; that is said, and a token that comes
 // mends it.
 func TestTheOwnersTokenHasExpired(t *testing.T) {

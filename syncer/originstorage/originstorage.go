@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/oscarfed/oscarfed/internal/share"
 	"github.com/oscarfed/oscarfed/internal/worker"
 	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/ownertoken"
@@ -20,11 +21,14 @@ type Keys struct {
 	keys        *keyring
 	// inUse are the access tokens by which OSCAR may ask for keys now.
 	inUse *tokensInUse
+	// asking are the questions of OSCAR that are being answered.
+	asking *share.Slots
 }
 
 // NewKeys asks client for keys; nil where jobs use the storage of their own cluster.
 func NewKeys(cluster *session.Cluster, client Client, definitions *definition.Cache, tokens *ownertoken.Process) *Keys {
-	return &Keys{cluster: cluster, client: client, definitions: definitions, tokens: tokens, keys: newKeyring(cluster.Now), inUse: newTokensInUse()}
+	return &Keys{cluster: cluster, client: client, definitions: definitions, tokens: tokens, keys: newKeyring(cluster.Now), inUse: newTokensInUse(),
+		asking: share.New(maxAsking, 0)}
 }
 
 // Open lets calls begin, until ctx ends.

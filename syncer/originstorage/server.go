@@ -5,8 +5,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"fmt"
 	"sync"
 
+	"github.com/oscarfed/oscarfed/internal/share"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/keyserver"
@@ -47,8 +49,17 @@ func (o *Keys) OriginKeys(ctx context.Context, token string) (origin.Keys, error
 	if def == nil || def.Storage == nil {
 		return origin.Keys{}, keyserver.ErrUnknown
 	}
+	give, err := o.asking.Take(ctx, share.Tenant{Account: d.Owner, Federation: d.Federation}, 0)
+	if err != nil {
+		return origin.Keys{}, fmt.Errorf("too many jobs of %s wait for keys: %w", d.Owner, err)
+	}
+	defer give()
 	return o.ownersKeys(ctx, d, def.Storage)
 }
+
+// maxAsking is how many of OSCAR's questions are answered at a time: fewer than a keyserver.Server takes, so that
+// those of one user that wait for an origin leave room for others.
+const maxAsking = 48
 
 // speaksFor is the service that a token speaks for, and its life; empty for none. Hashes
 // are compared, so that the time which that takes tells nothing of any token.
