@@ -16,6 +16,19 @@ import (
 func (w *world) readmitted(p *fakeSyncer) {
 	w.t.Helper()
 	p.disconnect()
+	w.revoked(p)
+	w.eventually(func() bool {
+		_, err := w.Clusters.Readmit(w.t.Context(), admin, p.cluster)
+		return err == nil
+	})
+	if keys := w.keys(record.ObservedPrefix(p.cluster)); len(keys) > 0 {
+		w.t.Fatalf("it is readmitted, and has %v", keys)
+	}
+}
+
+// revoked is what an instance writes of a cluster that wrote too much.
+func (w *world) revoked(p *fakeSyncer) {
+	w.t.Helper()
 	key, desired := record.ClusterKey(p.cluster), record.DesiredClusterKey(p.cluster)
 	if _, err := w.store.Update(w.t.Context(), store.Update{Keys: []string{key, desired}, Build: func(v store.View, tx *store.Txn) error {
 		kv, _ := v.KV(key)
@@ -37,13 +50,6 @@ func (w *world) readmitted(p *fakeSyncer) {
 		return nil
 	}}); err != nil {
 		w.t.Fatal(err)
-	}
-	w.eventually(func() bool {
-		_, err := w.Clusters.Readmit(w.t.Context(), admin, p.cluster)
-		return err == nil
-	})
-	if keys := w.keys(record.ObservedPrefix(p.cluster)); len(keys) > 0 {
-		w.t.Fatalf("it is readmitted, and has %v", keys)
 	}
 }
 

@@ -34,7 +34,9 @@ type toldReport struct {
 
 // keepTold writes into orders what the reports of a revoked cluster say and its OSCAR cannot show.
 func (c *Controller) keepTold(ctx context.Context, cluster string) error {
-	for some := range slices.Chunk(c.forgottenReports(cluster), toldAtOnce) {
+	var forgotten []toldReport
+	c.state.Read(func(v *view.View) { forgotten = forgottenReports(v, cluster) })
+	for some := range slices.Chunk(forgotten, toldAtOnce) {
 		if err := gate.InParts(some, func(part []toldReport) error { return c.keepTogether(ctx, part) }); err != nil {
 			return err
 		}
@@ -76,34 +78,32 @@ func (c *Controller) keepTogether(ctx context.Context, some []toldReport) error 
 }
 
 // forgottenReports are the orders that a readmission of a revoked cluster would leave without what was reported.
-func (c *Controller) forgottenReports(cluster string) (out []toldReport) {
-	c.state.Read(func(v *view.View) {
-		if reg := v.Clusters.Get(cluster).Rec; reg == nil || reg.Revoked == nil {
-			return
+func forgottenReports(v *view.View, cluster string) (out []toldReport) {
+	if reg := v.Clusters.Get(cluster).Rec; reg == nil || reg.Revoked == nil {
+		return nil
+	}
+	n := v.Nodes.Get(cluster)
+	for name, d := range n.Desired.All() {
+		told := toldOf(d, n.Observed.Get(name).Rec)
+		if reflect.DeepEqual(told, d.Rec.Told) || v.Federations.Get(d.Rec.Federation).Rec == nil {
+			continue
 		}
-		n := v.Nodes.Get(cluster)
-		for name, d := range n.Desired.All() {
-			told := toldOf(d, n.Observed.Get(name).Rec)
-			if reflect.DeepEqual(told, d.Rec.Told) || v.Federations.Get(d.Rec.Federation).Rec == nil {
-				continue
-			}
-			next := *d.Rec
-			next.Told = told
-			out = append(out, toldReport{record.DesiredServiceKey(cluster, name), d.Rec.Federation, next, d.Rev})
+		next := *d.Rec
+		next.Told = told
+		out = append(out, toldReport{record.DesiredServiceKey(cluster, name), d.Rec.Federation, next, d.Rev})
+	}
+	for _, uid := range v.Tokens.HeldBy(cluster) {
+		tokens := v.Tokens.Get(uid)
+		hold, report := tokens.Holds[cluster], tokens.Holdings[cluster].Rec
+		if hold.Rec == nil || report == nil || report.Serial != hold.Rec.Serial || v.Federations.Get(uid).Rec == nil {
+			continue
 		}
-		for _, uid := range v.Tokens.HeldBy(cluster) {
-			tokens := v.Tokens.Get(uid)
-			hold, report := tokens.Holds[cluster], tokens.Holdings[cluster].Rec
-			if hold.Rec == nil || report == nil || report.Serial != hold.Rec.Serial || v.Federations.Get(uid).Rec == nil {
-				continue
-			}
-			next := *hold.Rec
-			next.Revoked, next.Unrevoked = report.Revoked, report.Unrevoked
-			if next != *hold.Rec {
-				out = append(out, toldReport{record.HoldKey(cluster, uid), uid, next, hold.Rev})
-			}
+		next := *hold.Rec
+		next.Revoked, next.Unrevoked = report.Revoked, report.Unrevoked
+		if next != *hold.Rec {
+			out = append(out, toldReport{record.HoldKey(cluster, uid), uid, next, hold.Rev})
 		}
-	})
+	}
 	return out
 }
 

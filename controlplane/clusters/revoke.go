@@ -90,9 +90,21 @@ func (c *Controller) Readmit(ctx context.Context, caller identity.Caller, id str
 		case reg.Revoked == nil:
 			return nil
 		}
-		if c.forgetsPosted(id) || len(c.forgottenReports(id)) > 0 {
+		// Neither what is reported there nor what is ordered may have changed since it was looked at, by the state of this
+		// revision or a later one.
+		if err := c.state.Wait(ctx, v.Revision); err != nil {
+			return err
+		}
+		var seen int64
+		forgets := false
+		c.state.Read(func(now *view.View) {
+			seen, forgets = now.Revision, forgetsPosted(now, id) || len(forgottenReports(now, id)) > 0
+		})
+		if forgets {
 			return &fault.Error{Code: fault.CodeUnavailable, RetryAfter: time.Second, Message: "what was reported there is being noted; try again in a moment"}
 		}
+		tx.ExpectUnwritten(record.ObservedPrefix(id), seen)
+		tx.ExpectUnwritten(record.DesiredPrefix(id), seen)
 		state := cmp.Or(reg.Revoked.State, record.ClusterActive)
 		reg.Revoked, reg.State, told.State = nil, state, state
 		tx.Expect(key)
@@ -117,14 +129,14 @@ func (c *Controller) Readmit(ctx context.Context, caller identity.Caller, id str
 
 // forgetsPosted says whether it is told by its report alone that a job may run on a cluster. A readmission
 // takes the report away.
-func (c *Controller) forgetsPosted(cluster string) (found bool) {
-	c.state.Read(func(v *view.View) {
-		for id := range v.Jobs.ByCluster.Of(cluster).IDs() {
-			j := v.Jobs.ByID.Get(id).Rec
-			at, n := view.AttemptID{Job: id, Attempt: j.Attempt}, v.Nodes.Get(cluster)
-			r, a := n.Reports.Get(at).Rec, n.Assignments.Get(at).Rec
-			found = found || r != nil && r.State.Posted() && a != nil && !a.Posted
+func forgetsPosted(v *view.View, cluster string) bool {
+	for id := range v.Jobs.ByCluster.Of(cluster).IDs() {
+		j := v.Jobs.ByID.Get(id).Rec
+		at, n := view.AttemptID{Job: id, Attempt: j.Attempt}, v.Nodes.Get(cluster)
+		r, a := n.Reports.Get(at).Rec, n.Assignments.Get(at).Rec
+		if r != nil && r.State.Posted() && a != nil && !a.Posted {
+			return true
 		}
-	})
-	return found
+	}
+	return false
 }
