@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane/relay"
@@ -15,8 +16,10 @@ import (
 // what the caller may see. Nothing of them is kept.
 
 const (
-	// membersAtOnce is how many members one page is made of.
+	// membersAtOnce is how many members are asked at a time, and how many a page has Jobs of. One that has said nothing for
+	// silentAfter holds up no other: the next one is asked besides.
 	membersAtOnce = 16
+	silentAfter   = 3 * time.Second
 	// maxJobList bounds one member's page in bytes; 70 Jobs have about 20 KiB.
 	maxJobList = 1 << 20
 	// memberTimeout is how long a member may take for a list, and all of them to begin an
@@ -25,8 +28,8 @@ const (
 	// fullPage is how long an OSCAR takes for a full page of 70 Jobs: it asks its Kubernetes
 	// five times a second.
 	fullPage = 12 * time.Second
-	// maxLogCursor in bytes.
-	maxLogCursor = 16 << 10
+	// maxLogCursor in bytes: it holds the pages of membersAtOnce members, and the uids of all the others.
+	maxLogCursor = 24 << 10
 )
 
 // reply is what one member said to a request that goes to all.
@@ -39,9 +42,9 @@ type reply struct {
 	late bool
 }
 
-// everywhere asks all members, membersAtOnce at the same time. It gives up a member that has
-// not answered within memberTimeout. A reply that is enough ends it, and gives up the
-// members that have not answered by then.
+// everywhere asks all members, membersAtOnce at the same time and those that are silent besides. It
+// gives up a member that has not answered within memberTimeout. A reply that is enough ends it, and
+// gives up the members that have not answered by then.
 func everywhere(ctx context.Context, members []target, ask func(context.Context, target) (*http.Response, error), enough func(reply) bool) []reply {
 	slots, replies := make(chan struct{}, membersAtOnce), make(chan reply, len(members))
 	waits := map[string]context.CancelFunc{} // of members that have not answered
@@ -50,7 +53,9 @@ func everywhere(ctx context.Context, members []target, ask func(context.Context,
 		waits[t.UID] = cancel
 		go func() {
 			slots <- struct{}{}
-			defer func() { <-slots }()
+			free := sync.OnceFunc(func() { <-slots })
+			defer free()
+			defer time.AfterFunc(silentAfter, free).Stop()
 			resp, err := ask(one, t) //nolint:bodyclose // the caller closes it
 			replies <- reply{target: t, resp: resp, err: err}
 		}()
