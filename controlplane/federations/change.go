@@ -283,7 +283,7 @@ func behind(f *record.Federation, cause error) error {
 
 // Changeable finds the federation. busy says that another change waits for votes.
 func (c *Controller) Changeable(ch Change) (p view.MemberRef, busy bool, err error) {
-	p, err = c.state.Find(ch.Caller, ch.Service, ch.ClusterID)
+	p, err = c.state.FindWithResult(ch.Caller, ch.Service, ch.ClusterID)
 	if err != nil {
 		return p, false, err
 	}

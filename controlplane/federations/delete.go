@@ -87,7 +87,7 @@ func (c *Controller) DeleteService(ctx context.Context, caller identity.Caller, 
 // deletable finds the replica that a deletion names: one that the caller may delete or, for
 // further orders, one that is being deleted already.
 func (c *Controller) deletable(caller identity.Caller, service string, opts DeleteOptions) (view.MemberRef, error) {
-	p, err := c.state.Find(caller, service, opts.ClusterID)
+	p, err := c.state.FindWithResult(caller, service, opts.ClusterID)
 	e, _ := errors.AsType[*fault.Error](err)
 	gone := e != nil && e.Code == fault.CodeNotFound || err == nil && (p.Rec.Phase.Result() || !caller.MayChange(p.Rec.Owner))
 	if gone && (opts.Jobs != "" || opts.Data != "") {

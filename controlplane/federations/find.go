@@ -26,7 +26,7 @@ func (c *Controller) seenBy(caller identity.Caller, service, clusterID string) (
 	var err error
 	c.state.Read(func(v *view.View) {
 		var p view.MemberRef
-		if p, err = v.Find(caller, service, clusterID); err == nil {
+		if p, err = v.FindWithResult(caller, service, clusterID); err == nil {
 			shown = view.AsSeen(v.Show(p.Rec, p.Rev).Federation, p.Member)
 			shown.StreamRevision = v.Revision
 			if t := v.RefreshToken(p.Rec, c.cfg.RefreshTokenMaxAge); t.State != view.TokenNone && caller.MayChange(p.Rec.Owner) {
@@ -40,8 +40,8 @@ func (c *Controller) seenBy(caller identity.Caller, service, clusterID string) (
 	return &shown, nil
 }
 
-// Get finds one by its uid or by its group_id: the caller's own first, a
-// living one before a result.
+// Get finds one by its uid or by its group_id: the caller's own first, of his
+// own and of others' a living one before a result.
 func (c *Controller) Get(ctx context.Context, caller identity.Caller, ref string) (*view.Federation, error) {
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, err

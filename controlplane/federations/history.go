@@ -33,7 +33,7 @@ func (c *Controller) History(ctx context.Context, caller identity.Caller, servic
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, err
 	}
-	p, err := c.state.Find(caller, service, clusterID)
+	p, err := c.state.FindWithResult(caller, service, clusterID)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (c *Controller) Rollback(ctx context.Context, caller identity.Caller, servi
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, err
 	}
-	p, err := c.state.Find(caller, service, clusterID)
+	p, err := c.state.FindWithResult(caller, service, clusterID)
 	if err != nil {
 		return nil, err
 	}

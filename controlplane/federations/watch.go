@@ -12,7 +12,7 @@ import (
 // is not at the revision since, and then at each change of the view. A store that is behind
 // since was restored: what the caller saw last did not happen in its history. When views come
 // faster than fn takes them, fn gets only the newest. It ends with ctx, with fn's error, or
-// with not_found when the service is gone.
+// with not_found when the service is gone, also where one of another owner has the name.
 //
 // Only the first view is read linearizably. Later ones come from the state, which is whole at
 // each revision and does not go back, so a thousand watchers of one event cost etcd nothing.
@@ -22,11 +22,15 @@ func (c *Controller) WatchReplicas(ctx context.Context, caller identity.Caller, 
 	}
 	w := c.state.Waiters.Add(view.Subject{Service: service})
 	defer w.Drop()
+	absent := view.NoService(service, "")
 	var last *view.Replicas
 	for {
 		view, err := c.seenBy(caller, service, clusterID)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case last != nil && view.Owner != last.Owner:
+			return absent
 		}
 		if news(last, view, since) {
 			if err := fn(view); err != nil {

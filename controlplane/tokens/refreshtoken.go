@@ -98,7 +98,7 @@ func (c *Controller) revoking(requestID string) NextHold {
 
 // memberForToken finds the federation that a request about a token names.
 func (c *Controller) memberForToken(caller identity.Caller, service, clusterID string) (view.MemberRef, error) {
-	p, err := c.state.Find(caller, service, clusterID)
+	p, err := c.state.FindWithResult(caller, service, clusterID)
 	switch {
 	case err != nil:
 		return p, err

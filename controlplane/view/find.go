@@ -30,22 +30,33 @@ func (p MemberRef) At() record.Member {
 	return p.Rec.Members[p.Member]
 }
 
-// Find resolves a service name for a caller: his own coordinator of that name, then his own member, so that nobody else's
-// service hides it, then any replica that he may see, then the kept result of a failed creation: of that service, or else
-// one that named it as a member.
+// Find resolves a service name for a caller who uses the service: his own coordinator of that name, then his own member,
+// so that nobody else's service hides it, then any replica that he may see, then the kept result of a failed creation: of
+// that service, or else one that named it as a member.
 // Several matches of one federation are its coordinator, if that is among them; others are a conflict that lists
 // their clusters. A caller with a service's own token finds only that service.
 func (s *State) Find(caller identity.Caller, service, clusterID string) (p MemberRef, err error) {
-	s.Read(func(v *View) { p, err = v.Find(caller, service, clusterID) })
+	s.Read(func(v *View) { p, err = v.find(caller, service, clusterID, false) })
 	return p, err
 }
 
-// Find is State.Find in a view that is being read.
-func (v *View) Find(caller identity.Caller, service, clusterID string) (MemberRef, error) {
+// FindWithResult is Find for a caller who asks what became of a service, or changes it: his own creation that failed comes
+// before services of others.
+func (s *State) FindWithResult(caller identity.Caller, service, clusterID string) (p MemberRef, err error) {
+	s.Read(func(v *View) { p, err = v.FindWithResult(caller, service, clusterID) })
+	return p, err
+}
+
+// FindWithResult is State.FindWithResult in a view that is being read.
+func (v *View) FindWithResult(caller identity.Caller, service, clusterID string) (MemberRef, error) {
+	return v.find(caller, service, clusterID, true)
+}
+
+func (v *View) find(caller identity.Caller, service, clusterID string, withResult bool) (MemberRef, error) {
 	if caller.Service != "" {
 		return v.findOwn(caller, service, clusterID)
 	}
-	var own, ownMember, other, failed, failedWith []MemberRef
+	var own, ownMember, ownFailed, other, failed, failedWith []MemberRef
 	var elsewhere []string // clusters of services of that name
 	for uid := range v.Named.Of(service) {
 		f := v.Federations.m[uid]
@@ -64,6 +75,8 @@ func (v *View) Find(caller identity.Caller, service, clusterID string) (MemberRe
 			}
 			p := MemberRef{UID: uid, Member: i, Rec: f.Rec, Rev: f.Rev}
 			switch {
+			case f.Rec.Phase.Result() && m.Coordinator && withResult && f.Rec.Owner == caller.Subject:
+				ownFailed = append(ownFailed, p)
 			case f.Rec.Phase.Result() && m.Coordinator:
 				failed = append(failed, p)
 			case f.Rec.Phase.Result():
@@ -77,7 +90,7 @@ func (v *View) Find(caller identity.Caller, service, clusterID string) (MemberRe
 			}
 		}
 	}
-	for _, found := range [][]MemberRef{own, ownMember, other} {
+	for _, found := range [][]MemberRef{own, ownMember, newest(ownFailed), other, newest(failed), newest(failedWith)} {
 		switch len(found) {
 		case 0:
 		case 1:
@@ -89,19 +102,22 @@ func (v *View) Find(caller identity.Caller, service, clusterID string) (MemberRe
 			return MemberRef{}, Ambiguous(service, found)
 		}
 	}
-	for _, results := range [][]MemberRef{failed, failedWith} {
-		if len(results) > 0 {
-			return slices.MaxFunc(results, func(a, b MemberRef) int {
-				return cmp.Or(a.Rec.ChangedAt.Compare(b.Rec.ChangedAt.Time), cmp.Compare(b.Member, a.Member))
-			}), nil
-		}
-	}
 	if len(elsewhere) > 0 {
 		slices.Sort(elsewhere)
 		return MemberRef{}, fault.NotFound(fmt.Sprintf("there is no service %q on cluster %q; there is one on: %s",
 			service, clusterID, strings.Join(slices.Compact(elsewhere), ", ")))
 	}
 	return MemberRef{}, NoService(service, "")
+}
+
+// newest is the result that was kept last, if there is one.
+func newest(results []MemberRef) []MemberRef {
+	if len(results) == 0 {
+		return nil
+	}
+	return []MemberRef{slices.MaxFunc(results, func(a, b MemberRef) int {
+		return cmp.Or(a.Rec.ChangedAt.Compare(b.Rec.ChangedAt.Time), cmp.Compare(b.Member, a.Member))
+	})}
 }
 
 // coordinatorOf is the coordinator among replicas, when all are of one federation.
@@ -136,20 +152,22 @@ func NoService(service string, phase record.Phase) error {
 }
 
 // FederationNamed finds one that a caller may see by its uid or by its group_id: the caller's own
-// first, a living one before a result. Its Rec is nil for none.
+// first, of his own and of others' a living one before a result. Its Rec is nil for none.
 func (v *View) FederationNamed(caller identity.Caller, ref string) (best Versioned[record.Federation]) {
 	rank := func(f *record.Federation) int {
 		switch {
 		case f.UID == ref:
 			return 0
 		case f.Phase == record.PhaseDeleting:
-			return 4
-		case f.Phase.Result():
-			return 3
-		case f.Owner == caller.Subject:
+			return 5
+		case f.Owner == caller.Subject && !f.Phase.Result():
 			return 1
+		case f.Owner == caller.Subject:
+			return 2
+		case !f.Phase.Result():
+			return 3
 		}
-		return 2
+		return 4
 	}
 	for _, of := range v.Federations.m {
 		f := of.Rec
