@@ -60,6 +60,7 @@ func TestVoteNo(t *testing.T) {
 			p.mounts(map[string]any{"name": "nothing"})
 		}, record.ReasonInvalidService, `"nothing"`},
 		{"no node is large enough", oscarsim.Config{}, func(r *rig, p *replica) { p.cpu = "5" }, record.ReasonDoesNotFit, "4000m"},
+		{"no node is large enough for what cannot be counted", oscarsim.Config{}, func(r *rig, p *replica) { p.cpu = "1e18" }, record.ReasonDoesNotFit, "4000m"},
 		{"no node has a GPU", oscarsim.Config{}, func(r *rig, p *replica) { p.extra = map[string]any{"enable_gpu": true} }, record.ReasonDoesNotFit, "GPU"},
 		{"OSCAR is too old", oscarsim.Config{Version: "v3.7.1"}, nil, record.ReasonUnsupportedVersion, "v3.7.1"},
 		{"the credential is refused", oscarsim.Config{}, func(r *rig, p *replica) {

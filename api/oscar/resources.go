@@ -2,6 +2,7 @@ package oscar
 
 import (
 	"fmt"
+	"math"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -17,7 +18,8 @@ type Resources struct {
 }
 
 // Resources reads the quantities of a service as Kubernetes does, with OSCAR's
-// defaults for absent ones: `500m` is half a core. The error says which quantity is
+// defaults for absent ones: `500m` is half a core. What is too large to count is the largest
+// number. The error says which quantity is
 // none; Validate has refused it before.
 func (s *Service) Resources() (Resources, error) {
 	cpu, err := readQuantity("cpu", s.CPU, DefaultCPU)
@@ -28,7 +30,13 @@ func (s *Service) Resources() (Resources, error) {
 	if err != nil {
 		return Resources{}, err
 	}
-	r := Resources{MilliCPU: cpu.MilliValue(), MemoryBytes: memory.Value()}
+	r := Resources{MilliCPU: math.MaxInt64, MemoryBytes: math.MaxInt64}
+	if cpu.CmpInt64(math.MaxInt64/1000) < 0 {
+		r.MilliCPU = cpu.MilliValue()
+	}
+	if memory.CmpInt64(math.MaxInt64) < 0 {
+		r.MemoryBytes = memory.Value()
+	}
 	if s.EnableGPU {
 		r.GPUs = 1
 	}

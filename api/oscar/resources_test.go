@@ -1,6 +1,9 @@
 package oscar
 
-import "testing"
+import (
+	"math"
+	"testing"
+)
 
 func TestResources(t *testing.T) {
 	for _, c := range []struct {
@@ -15,6 +18,11 @@ func TestResources(t *testing.T) {
 		{"2", "1G", false, Resources{2000, 1e9, 0}, false},
 		{"0.0001", "0.5", false, Resources{1, 1, 0}, false}, // rounded up: nothing is free of charge
 		{"0", "0", false, Resources{}, false},
+		// Kubernetes takes these, and counts them as 0, or as less.
+		{"9223372036854776", "1e19", false, Resources{math.MaxInt64, math.MaxInt64, 0}, false},
+		{"1e18", "8Ei", false, Resources{math.MaxInt64, math.MaxInt64, 0}, false},
+		{"1e99", "1e99", false, Resources{math.MaxInt64, math.MaxInt64, 0}, false},
+		{"9223372036854774", "7Ei", false, Resources{9223372036854774000, 7 << 60, 0}, false},
 		{"lots", "1Gi", false, Resources{}, true},
 		{"1", "-1Gi", false, Resources{}, true},
 		{"1", "1e999999999", false, Resources{}, true},

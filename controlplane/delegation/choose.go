@@ -76,8 +76,8 @@ func (s Snapshot) Compact() Snapshot {
 		c.Capacity = Capacity{More: e.room.sum, Taken: e.room.taken}
 		if e.room.fits {
 			// One node with the room that was found, and the others in one sum.
-			c.Capacity.Nodes = []Request{s.Request.floor()}
-			c.Capacity.More.Request = c.Capacity.More.minus(s.Request.floor(), 1)
+			c.Capacity.Nodes = []Request{s.Request.Floor()}
+			c.Capacity.More.Request = c.Capacity.More.minus(s.Request.Floor(), 1)
 			c.Capacity.More.Nodes--
 		}
 	}

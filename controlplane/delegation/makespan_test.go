@@ -87,7 +87,7 @@ func (f *fleet) pass(until float64) {
 	for len(f.running) > 0 && f.running[0].at <= until {
 		e := heap.Pop(&f.running).(ending)
 		c := f.clusters[e.cluster]
-		c.free[e.node] = c.free[e.node].plus(e.request)
+		c.free[e.node] = c.free[e.node].Plus(e.request)
 		waiting := c.waiting
 		c.waiting = nil
 		for _, t := range waiting {
@@ -234,10 +234,10 @@ func chosen(t *testing.T, nodes [][]Request, tasks []task) float64 {
 		for _, c := range s.Candidates {
 			var measured, promised Request
 			for _, n := range c.Capacity.Nodes {
-				measured = measured.plus(n)
+				measured = measured.Plus(n)
 			}
 			for _, p := range c.Promised {
-				promised = promised.plus(Request{CPU: p.CPU * p.Count, Memory: p.Memory * p.Count})
+				promised = promised.Plus(Request{CPU: p.CPU * p.Count, Memory: p.Memory * p.Count})
 			}
 			if promised.CPU > measured.CPU || promised.Memory > measured.Memory {
 				t.Fatalf("at %g: %v is promised of %s, which had %v", now, promised, c.Cluster, measured)

@@ -35,21 +35,21 @@ func (c Capacity) Fits(promised []Promise, request Request) bool {
 
 // measure says whether a request fits beside what is promised.
 func measure(capacity Capacity, promised []Promise, request Request) room {
-	r := room{taken: max(capacity.Taken, 0), sum: Sum{Request: capacity.More.floor(), Nodes: max(capacity.More.Nodes, 0)}}
+	r := room{taken: max(capacity.Taken, 0), sum: Sum{Request: capacity.More.Floor(), Nodes: max(capacity.More.Nodes, 0)}}
 	nodes := make([]Request, len(capacity.Nodes))
 	for i, n := range capacity.Nodes {
-		nodes[i] = n.floor()
-		r.sum.Request = r.sum.plus(nodes[i])
+		nodes[i] = n.Floor()
+		r.sum.Request = r.sum.Plus(nodes[i])
 	}
 	r.sum.Nodes += int64(len(nodes))
 
-	items := []Promise{{Request: request.floor(), Count: 1}}
+	items := []Promise{{Request: request.Floor(), Count: 1}}
 	total := r.sum.Request
 	for _, p := range promised {
 		if p.Count <= 0 {
 			continue
 		}
-		p.Request = p.floor()
+		p.Request = p.Floor()
 		items = append(items, p)
 		r.taken = add(r.taken, p.Count)
 		r.sum.Request = r.sum.minus(p.Request, p.Count)
@@ -89,15 +89,20 @@ func (r Request) part(total Request) float64 {
 	return max(float64(r.CPU)/max(float64(total.CPU), 1), float64(r.Memory)/max(float64(total.Memory), 1))
 }
 
-// floor takes what is negative for nothing: more is used than there is where usage is
-// measured.
-func (r Request) floor() Request {
-	return Request{CPU: max(r.CPU, 0), Memory: max(r.Memory, 0), GPU: max(r.GPU, 0)}
+// Plus adds; what is too large to count stays the largest number. Nothing is negative.
+func (r Request) Plus(o Request) Request {
+	return Request{CPU: add(r.CPU, o.CPU), Memory: add(r.Memory, o.Memory), GPU: add(r.GPU, o.GPU)}
 }
 
-// plus adds; what is too large to count stays the largest number.
-func (r Request) plus(o Request) Request {
-	return Request{CPU: add(r.CPU, o.CPU), Memory: add(r.Memory, o.Memory), GPU: add(r.GPU, o.GPU)}
+// Times is n times r, as Plus counts.
+func (r Request) Times(n int64) Request {
+	return Request{CPU: times(r.CPU, n, math.MaxInt64), Memory: times(r.Memory, n, math.MaxInt64), GPU: times(r.GPU, n, math.MaxInt64)}
+}
+
+// Floor takes what is negative for nothing: more is used than there is where usage is
+// measured.
+func (r Request) Floor() Request {
+	return Request{CPU: max(r.CPU, 0), Memory: max(r.Memory, 0), GPU: max(r.GPU, 0)}
 }
 
 // minus takes n times o off, down to nothing.

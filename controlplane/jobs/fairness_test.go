@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -27,8 +28,9 @@ type simulation struct {
 	waiting map[string][]string
 	running []map[string]string
 	jobs    int
-	// elsewhere is an account whose federation has an endpoint alone.
-	elsewhere string
+	// elsewhere is an account whose federation has an endpoint alone, and second the account of a federation
+	// that has another name.
+	elsewhere, second string
 }
 
 func newSimulation(t testing.TB, clusters, places int, weights map[string]float64) *simulation {
@@ -72,8 +74,12 @@ func (s *simulation) view(t testing.TB) *view.View {
 	room := reservationOf(place)
 	at := record.At(time.Now())
 	job := func(id, account string) record.Job {
+		owner := account
+		if account == "second" && s.second != "" {
+			owner = s.second
+		}
 		return record.Job{
-			V: record.Version, Job: id, Federation: account, GroupID: account, Owner: account, Cluster: clusterAt(0), Service: account,
+			V: record.Version, Job: id, Federation: account, GroupID: account, Owner: owner, Cluster: clusterAt(0), Service: account,
 			State: record.JobQueued, RequestID: record.NewUID(), AcceptedAt: at, ChangedAt: at,
 		}
 	}
@@ -207,6 +213,37 @@ func TestJobsThatTakeNothingLeaveAPlaceForOthers(t *testing.T) {
 		}
 		if len(p.steps) != assignAtOnce || got["first"] != 2 || got["holds"] != 2 {
 			t.Errorf("%s: the first transaction has %v", name, got)
+		}
+	}
+}
+
+// TestAnAccountWhoseJobsTakeMoreThanCanBeCountedGoesLast: a changed definition may request anything while its jobs run.
+func TestAnAccountWhoseJobsTakeMoreThanCanBeCountedGoesLast(t *testing.T) {
+	for name, request := range map[string]delegation.Request{
+		"a quarter of all numbers": {CPU: 1 << 62, Memory: 1 << 62},
+		"the largest number":       {CPU: math.MaxInt64, Memory: math.MaxInt64},
+	} {
+		s := newSimulation(t, 1, 8, nil)
+		s.submit("greedy", 4)
+		s.submit("other", 2)
+		s.assign(t)
+		s.second = "greedy"
+		s.submit("second", 2) // of which the account holds more than the other one
+		s.submit("other", 2)
+		changed, need := &Needs{generation: 1, request: request}, &Needs{generation: 1, request: place}
+		p := newRound(&clock.FirstSeen{}, time.Now(), Weights{}, func(f *record.Federation) *Needs {
+			if f.UID == "greedy" {
+				return changed
+			}
+			return need
+		})
+		p.fill(s.view(t))
+		var order []string
+		for _, step := range p.steps {
+			order = append(order, step.next.Federation)
+		}
+		if !slices.Equal(order, []string{"other", "other"}) {
+			t.Errorf("%s: the two places go to %v", name, order)
 		}
 	}
 }

@@ -57,11 +57,7 @@ type amount struct {
 }
 
 func (a amount) plus(r delegation.Request, n int) amount {
-	a.jobs += n
-	a.CPU += int64(n) * r.CPU
-	a.Memory += int64(n) * r.Memory
-	a.GPU += int64(n) * r.GPU
-	return a
+	return amount{a.jobs + n, a.Plus(r.Times(int64(n)))}
 }
 
 // dominant is the largest part that an amount is of a resource.
@@ -93,7 +89,7 @@ func (p *round) cluster(v *view.View, name string) *cluster {
 // totalOf is what the nodes of a cluster have for pods.
 func totalOf(c *record.Capacity) (out delegation.Request) {
 	add := func(cpu record.NodeAmount, memory record.NodeMemory, gpu record.NodeAmount) {
-		out.CPU, out.Memory, out.GPU = out.CPU+cpu.Allocatable, out.Memory+memory.Allocatable, out.GPU+gpu.Allocatable
+		out = out.Plus(delegation.Request{CPU: cpu.Allocatable, Memory: memory.Allocatable, GPU: gpu.Allocatable}.Floor())
 	}
 	for _, n := range c.Nodes {
 		add(n.CPU, n.Memory, n.GPU)

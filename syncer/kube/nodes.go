@@ -155,10 +155,10 @@ func requested(spec *corev1.PodSpec) Resources {
 	if spec.Resources != nil { // of the pod as a whole, which go first
 		pod := spec.Resources.Requests
 		if cpu, ok := pod[corev1.ResourceCPU]; ok {
-			total.MilliCPU = count(cpu, cpu.MilliValue())
+			total.MilliCPU = count(cpu, resource.Milli)
 		}
 		if memory, ok := pod[corev1.ResourceMemory]; ok {
-			total.MemoryBytes = count(memory, memory.Value())
+			total.MemoryBytes = count(memory, 0)
 		}
 	}
 	return total.plus(resources(spec.Overhead))
@@ -166,16 +166,19 @@ func requested(spec *corev1.PodSpec) Resources {
 
 func resources(list corev1.ResourceList) Resources {
 	cpu, memory, gpu := list[corev1.ResourceCPU], list[corev1.ResourceMemory], list[gpuResource]
-	return Resources{count(cpu, cpu.MilliValue()), count(memory, memory.Value()), count(gpu, gpu.Value())}
+	return Resources{count(cpu, resource.Milli), count(memory, 0), count(gpu, 0)}
 }
 
-// count is the value of a quantity, within what sums of many can hold.
-func count(q resource.Quantity, value int64) int64 {
+// count is the value of a quantity in units of a scale, within what sums of many can hold.
+func count(q resource.Quantity, scale resource.Scale) int64 {
 	const most = 1 << 56
-	if q.Sign() <= 0 {
+	switch {
+	case q.Sign() <= 0:
 		return 0
+	case q.Cmp(*resource.NewScaledQuantity(most, scale)) > 0: // its own value may be anything then
+		return most
 	}
-	return min(value, most)
+	return q.ScaledValue(scale)
 }
 
 func (r Resources) plus(o Resources) Resources {

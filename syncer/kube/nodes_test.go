@@ -89,6 +89,7 @@ func TestNodesHaveWhatPodsHaveNotAskedFor(t *testing.T) {
 	all := amounts("8", "32Gi", "")
 	makeNode(t, "worker", amounts("7900m", "32Gi", "4"))
 	makeNode(t, "preferred-not", all, taint(corev1.TaintEffectPreferNoSchedule))
+	makeNode(t, "overfull", all)
 	makeNode(t, "front", all, label("virtual-node.interlink/type", "virtual-kubelet"))
 	makeNode(t, "head", all, label("node-role.kubernetes.io/control-plane", ""))
 	makeNode(t, "tainted", all, taint(corev1.TaintEffectNoSchedule))
@@ -107,11 +108,16 @@ func TestNodesHaveWhatPodsHaveNotAskedFor(t *testing.T) {
 	makePod(t, "worker", "done", corev1.PodSucceeded, corev1.PodSpec{Containers: []corev1.Container{container("a", amounts("2", "2Gi", "2"))}})
 	makePod(t, "worker", "failed", corev1.PodFailed, corev1.PodSpec{Containers: []corev1.Container{container("a", amounts("2", "2Gi", "2"))}})
 	makePod(t, "cordoned", "elsewhere", corev1.PodRunning, corev1.PodSpec{Containers: []corev1.Container{container("a", amounts("2", "2Gi", ""))}})
+	// Kubernetes takes such, and its own counts of them are 0, or less.
+	makePod(t, "overfull", "uncountable", corev1.PodPending, corev1.PodSpec{Containers: []corev1.Container{
+		container("a", amounts("1e18", "1e19", "")), container("b", amounts("9223372036854776", "", "")),
+	}})
 
 	const gib = 1 << 30
 	want := map[string]kube.Node{
 		"worker":        {Name: "worker", Allocatable: kube.Resources{MilliCPU: 7900, MemoryBytes: 32 * gib, GPU: 4}, Requested: kube.Resources{MilliCPU: 3300, MemoryBytes: 4 * gib, GPU: 1}},
 		"preferred-not": {Name: "preferred-not", Allocatable: kube.Resources{MilliCPU: 8000, MemoryBytes: 32 * gib}},
+		"overfull":      {Name: "overfull", Allocatable: kube.Resources{MilliCPU: 8000, MemoryBytes: 32 * gib}, Requested: kube.Resources{MilliCPU: 2 << 56, MemoryBytes: 1 << 56}},
 	}
 	got := map[string]kube.Node{}
 	kubetest.Eventually(t, "the nodes are as they were made", func() bool {
@@ -139,7 +145,7 @@ func TestNodesHaveWhatPodsHaveNotAskedFor(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	if want := []string{"away", "cordoned", "front", "preferred-not", "worker"}; !slices.Equal(names, want) {
+	if want := []string{"away", "cordoned", "front", "overfull", "preferred-not", "worker"}; !slices.Equal(names, want) {
 		t.Errorf("nodes that may take pods at any time: %v, want %v", names, want)
 	}
 }
