@@ -11,6 +11,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/test/await"
@@ -62,7 +63,7 @@ func TestAReplacedTokenStaysReplacedInAnotherFederation(t *testing.T) {
 		w.addCluster("d")
 		w.mustCreate()
 		first, member := w.createLone("private"), w.tokenOf("grayifyr0")
-		if _, err := w.Federations.RotateToken(t.Context(), admin, "lone", "", ""); err != nil {
+		if _, err := w.Federations.RotateToken(t.Context(), admin, "lone", "", "", request.Repeat{}); err != nil {
 			t.Fatal(err)
 		}
 		second := w.tokenOf("lone")

@@ -72,8 +72,8 @@ func TestAServiceOfAnotherClusterIsSaidToBeThere(t *testing.T) {
 	})
 }
 
-// TestACreationThatFailsIsToldBesideAnothersServiceOfItsName: who follows it, or asks for it by its name, is not told of a
-// service that is ready, and can have it forgotten. Jobs go to the service that there is.
+// TestACreationThatFailsIsToldBesideAnothersServiceOfItsName: its owner, who follows it or asks for it by its name,
+// is told of no service that is ready, and can have it forgotten. Jobs go to the service that there is.
 func TestACreationThatFailsIsToldBesideAnothersServiceOfItsName(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)

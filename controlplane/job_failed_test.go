@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
@@ -57,6 +59,49 @@ func TestAFailedJobCanBeReplayed(t *testing.T) {
 		}
 		w.is(j.ID, record.JobSucceeded)
 		w.eventually(func() bool { return !strings.Contains(strings.Join(w.leaves(j.ID), " "), record.EventKey(j.ID)) })
+	})
+}
+
+// TestARepeatedReplayRunsTheJobOnceMore: its answer is lost, and the job has failed again by the time that it is
+// repeated, at any instance, or at the same moment.
+func TestARepeatedReplayRunsTheJobOnceMore(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		other := w.second()
+		j := w.submit()
+		runs := func(attempt int) {
+			now := w.becomes(j.ID, func(j *jobs.Job) bool { return j.State == record.JobAssigned && j.Attempt == attempt })
+			w.clusters[now.Place.ClusterID].fails(j.ID, attempt, record.JobPodFailed)
+			w.is(j.ID, record.JobFailed)
+		}
+		replays := func(cp *controlplane.ControlPlane, key, body string) (*jobs.Job, error) {
+			return cp.Jobs.Replay(t.Context(), admin, jobs.Order{Job: j.ID, Repeat: keyed("POST", key, body)})
+		}
+		runs(1)
+		if again, err := replays(w.ControlPlane, "k1", ""); err != nil || again.Replayed {
+			t.Fatal(again, err)
+		}
+		runs(2)
+		for _, cp := range []*controlplane.ControlPlane{w.ControlPlane, other} {
+			if again, err := replays(cp, "k1", ""); err != nil || !again.Replayed || again.State != record.JobFailed || again.Attempt != 2 {
+				t.Errorf("the same replay: %+v, %v", again, err)
+			}
+		}
+		_, err := replays(other, "k1", "of another request")
+		refused(t, "the key of another replay", err, fault.CodeFailedPrecondition, "another body")
+		var g errgroup.Group
+		for range 4 {
+			g.Go(func() error { _, err := replays(w.ControlPlane, "k2", ""); return err })
+			g.Go(func() error { _, err := replays(other, "k2", ""); return err })
+		}
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+		runs(3)
+		<-time.After(time.Minute)
+		if now := w.is(j.ID, record.JobFailed); now.Attempt != 3 {
+			t.Errorf("it ran %d times", now.Attempt)
+		}
 	})
 }
 

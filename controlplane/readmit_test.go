@@ -10,8 +10,8 @@ import (
 	"github.com/oscarfed/oscarfed/test/await"
 )
 
-// heldAt is a world, whose cluster c is ordered to revoke a refresh token, with what its syncer says when that is done, and
-// what the order has kept of it.
+// heldAt is a world, whose cluster c is ordered to revoke a refresh token, with what its syncer says when that is
+// done, and what the order has kept of it.
 func heldAt(t *testing.T) (w *world, c *fakeSyncer, says func(), kept func() bool) {
 	t.Helper()
 	w = newJobWorld(t)
@@ -90,7 +90,8 @@ func TestAJobThatWasSubmittedIsNotForgottenByAnInstanceThatLags(t *testing.T) {
 	})
 }
 
-// TestWhatIsReportedAsAClusterIsReadmittedIsKept: another instance has readmitted it, and revoked it again after the report.
+// TestWhatIsReportedAsAClusterIsReadmittedIsKept: another instance has readmitted it, and revoked it again after the
+// report.
 func TestWhatIsReportedAsAClusterIsReadmittedIsKept(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
 		w, c, says, kept := heldAt(t)

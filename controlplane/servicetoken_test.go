@@ -6,9 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/test/await"
 )
 
@@ -58,5 +60,30 @@ func TestTheTokenOfAService(t *testing.T) {
 			t.Fatal(err)
 		}
 		refused("in another life", "grayifyr0", s.Token)
+	})
+}
+
+// TestARepeatedRotationMakesOneToken, also where the first one is carried out late: who has repeated it has the token.
+func TestARepeatedRotationMakesOneToken(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.mustCreate()
+		other := w.second()
+		before := w.tokenOf("grayifyr0")
+		if res, err := w.Federations.RotateToken(t.Context(), admin, "grayifyr0", "", "", keyed("POST", "k", "")); err != nil || res.Replayed {
+			t.Fatal(res, err)
+		}
+		token := w.tokenOf("grayifyr0")
+		for _, cp := range []*controlplane.ControlPlane{w.ControlPlane, other} {
+			if res, err := cp.Federations.RotateToken(t.Context(), admin, "grayifyr0", "", "", keyed("POST", "k", "")); err != nil || !res.Replayed {
+				t.Error(res, err)
+			}
+		}
+		if now := w.tokenOf("grayifyr0"); now != token || token == before {
+			t.Error("the token that the first caller was given is good no more")
+		}
+		if res, err := other.Federations.RotateToken(t.Context(), admin, "grayifyr0", "", "", request.Repeat{}); err != nil || res.Replayed || w.tokenOf("grayifyr0") == token {
+			t.Error("without a key there is no other token", err)
+		}
 	})
 }

@@ -89,7 +89,7 @@ func (f jobCases) Cancel(ctx context.Context, c identity.Caller, o jobs.Order) (
 }
 
 func (f jobCases) Replay(ctx context.Context, c identity.Caller, o jobs.Order) (*jobs.Job, error) {
-	f.called(ctx, "ReplayJob "+o.Job, c, o.RequestID)
+	f.called(ctx, "ReplayJob "+o.Job, c, o.Repeat)
 	return f.answerJob()
 }
 

@@ -337,12 +337,12 @@ func moment(s string) time.Time {
 	return t
 }
 
-func (f *fake) RotateToken(ctx context.Context, c identity.Caller, service, clusterID, _ string) (*view.Replicas, error) {
+func (f *fake) RotateToken(ctx context.Context, c identity.Caller, service, clusterID, _ string, repeat request.Repeat) (*federations.ChangeResult, error) {
 	f.called(ctx, "RotateToken "+service, c, target{service, clusterID})
 	if f.err != nil {
 		return nil, f.err
 	}
-	return f.replicas(), nil
+	return &federations.ChangeResult{Replicas: *f.replicas(), Replayed: repeat.Key != ""}, nil
 }
 
 func (f federationCases) Pause(ctx context.Context, c identity.Caller, service, clusterID, _ string, paused bool) (*view.Replicas, error) {

@@ -9,6 +9,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/listing"
+	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 )
 
@@ -22,7 +23,7 @@ type Federations interface {
 	Get(ctx context.Context, caller identity.Caller, uidOrGroup string) (*view.Federation, error)
 	Deleted(ctx context.Context, caller identity.Caller, groupID string) ([]v1.DeletedReplica, error)
 	ChangeReplicas(ctx context.Context, caller identity.Caller, service string, req federations.ReplicasRequest) (*federations.ChangeResult, error)
-	RotateToken(ctx context.Context, caller identity.Caller, service, clusterID, requestID string) (*view.Replicas, error)
+	RotateToken(ctx context.Context, caller identity.Caller, service, clusterID, requestID string, repeat request.Repeat) (*federations.ChangeResult, error)
 	Pause(ctx context.Context, caller identity.Caller, service, clusterID, requestID string, paused bool) (*view.Replicas, error)
 	SetRunState(ctx context.Context, caller identity.Caller, in federations.RunStateRequest) error
 	History(ctx context.Context, caller identity.Caller, service, clusterID string) ([]federations.Generation, error)

@@ -68,14 +68,19 @@ func (s *Server) rollback(w http.ResponseWriter, r *http.Request) error {
 // rotateToken answers POST /system/replicas/{service}/rotate-token: the services of the
 // federation get other tokens for the control plane.
 func (s *Server) rotateToken(w http.ResponseWriter, r *http.Request) error {
-	st := respond.StateOf(r)
+	st, p := respond.StateOf(r), paramsOf(r)
+	repeat := p.repeat(nil)
+	if err := p.err(); err != nil {
+		return err
+	}
 	st.Location = respond.ReplicasPath(pathParam(r, "service"))
-	view, err := s.cp.Federations.RotateToken(r.Context(), st.Caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"), st.WriteID)
+	result, err := s.cp.Federations.RotateToken(r.Context(), st.Caller, pathParam(r, "service"), p.query.Get("cluster_id"), st.WriteID, repeat)
 	if err != nil {
 		return err
 	}
-	w.Header().Set("ETag", etag(view.Revision))
-	return respond.JSON(w, http.StatusOK, view.Wire(s.cfg.Now()))
+	w.Header().Set("ETag", etag(result.Replicas.Revision))
+	replayed(w.Header(), result.Replayed)
+	return respond.JSON(w, http.StatusOK, result.Replicas.Wire(s.cfg.Now()))
 }
 
 // pause answers PUT /system/replicas/{service}/paused.

@@ -233,7 +233,15 @@ func (s *Server) cancelJob(w http.ResponseWriter, r *http.Request) error {
 
 // replayJob answers POST /system/jobs/{job}/replay.
 func (s *Server) replayJob(w http.ResponseWriter, r *http.Request) error {
-	return s.orderJob(w, r, s.cp.Jobs.Replay, nil)
+	p := paramsOf(r)
+	repeat := p.repeat(nil)
+	if err := p.err(); err != nil {
+		return err
+	}
+	return s.orderJob(w, r, func(ctx context.Context, caller identity.Caller, o jobs.Order) (*jobs.Job, error) {
+		o.Repeat = repeat
+		return s.cp.Jobs.Replay(ctx, caller, o)
+	}, nil)
 }
 
 // resolveJob answers POST /system/jobs/{job}/resolve.
@@ -269,5 +277,6 @@ func (s *Server) orderJob(w http.ResponseWriter, r *http.Request,
 	if status != nil {
 		code = status(job)
 	}
+	replayed(w.Header(), job.Replayed)
 	return respond.JSON(w, code, job.Wire(st.Caller))
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
+	"github.com/oscarfed/oscarfed/controlplane/request"
+	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -311,6 +313,31 @@ func TestOrdersAboutJobs(t *testing.T) {
 	f.err = &fault.Error{Code: fault.CodeUnknownOutcome, Message: "m"}
 	if resp := c.do("POST", "/system/jobs/"+jobID+"/cancel", ""); resp.StatusCode != 504 || resp.Header.Get("Location") != "/system/jobs/"+jobID {
 		t.Errorf("answered %d %v", resp.StatusCode, resp.Header)
+	}
+}
+
+// TestAnOrderThatIsNotTheSameTwiceTakesAKey: a replay, and a rotation of tokens.
+func TestAnOrderThatIsNotTheSameTwiceTakesAKey(t *testing.T) {
+	f := &fake{replicas: func() *view.Replicas { return &changed().Replicas }}
+	c := newClient(t, f)
+	replay := "/system/jobs/" + jobID + "/replay"
+	want(t, c.do("POST", replay, "", "Idempotency-Key", "k"), 200, jsonType, contractJob)
+	if got, keyed := f.only(t).args.(request.Repeat); !keyed || got.Key != "k" || got.Path != replay || got.Method != "POST" {
+		t.Errorf("it is told again by %+v", got)
+	}
+	if resp := c.do("POST", "/system/replicas/svc/rotate-token", "", "Idempotency-Key", "k"); resp.StatusCode != 200 || resp.Header.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("a rotation: %d %v", resp.StatusCode, resp.Header)
+	}
+	f.calls = nil
+	for _, path := range []string{replay, "/system/replicas/svc/rotate-token"} {
+		if resp := c.do("POST", path, "", "Idempotency-Key", "ß"); resp.StatusCode != 400 || f.count() != 0 {
+			t.Errorf("%s with a key of other characters: %d", path, resp.StatusCode)
+		}
+	}
+	f.jobs.job = exampleJob()
+	f.jobs.job.Replayed = true
+	if resp := c.do("POST", replay, "", "Idempotency-Key", "k"); resp.Header.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("the same replay: %v", resp.Header)
 	}
 }
 

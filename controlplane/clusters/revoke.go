@@ -90,8 +90,8 @@ func (c *Controller) Readmit(ctx context.Context, caller identity.Caller, id str
 		case reg.Revoked == nil:
 			return nil
 		}
-		// Neither what is reported there nor what is ordered may have changed since it was looked at, by the state of this
-		// revision or a later one.
+		// Neither what is reported there nor what is ordered may have changed since it was looked at, by the state of
+		// this revision or a later one.
 		if err := c.state.Wait(ctx, v.Revision); err != nil {
 			return err
 		}

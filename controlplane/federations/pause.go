@@ -9,6 +9,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -63,15 +64,23 @@ func (c *Controller) writePause(ctx context.Context, caller identity.Caller, p v
 		rec.Paused = next.Halted()
 		d.Put = append(d.Put, decide.PlacedAt(r, &rec))
 	}
-	return c.orderStep(ctx, s, rev, d)
+	return c.orderStep(ctx, s, rev, d, request.Claim{})
 }
 
 // orderStep takes a step that a request orders, on the record of this revision, and waits until
-// the state shows it. It returns ErrStale when the record has changed since.
-func (c *Controller) orderStep(ctx context.Context, s view.Situation, rev int64, d decide.Decision) error {
+// the state shows it. It returns ErrStale when the record has changed since, and request.ErrAccepted when the same
+// request was carried out since it was looked for.
+func (c *Controller) orderStep(ctx context.Context, s view.Situation, rev int64, d decide.Decision, q request.Claim) error {
 	all := steps{{s, rev, d}}
 	res, err := c.store.Update(ctx, store.Update{
-		Keys: all.keys(), RequestID: d.Fed.RequestID, Marker: record.FederationKey(s.Fed.UID), Build: all.put,
+		Keys: append(q.Keys(), all.keys()...), RequestID: d.Fed.RequestID, Marker: record.FederationKey(s.Fed.UID),
+		Build: func(v store.View, tx *store.Txn) error {
+			if err := c.requests.Free(q, v); err != nil {
+				return err
+			}
+			q.Write(tx, s.Fed.UID, record.At(s.Now), request.AnswerOf(d))
+			return all.put(v, tx)
+		},
 	})
 	if err != nil {
 		return err

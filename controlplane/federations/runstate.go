@@ -90,7 +90,7 @@ func (c *Controller) writeRunState(ctx context.Context, caller identity.Caller, 
 	if s.Fed.RunState == state && len(d.Put) == 0 {
 		return nil
 	}
-	return c.orderStep(ctx, s, rev, d)
+	return c.orderStep(ctx, s, rev, d, request.Claim{})
 }
 
 // awaitRunState waits until no member that can be reached is still to be started or stopped.

@@ -18,6 +18,8 @@ import (
 type Order struct {
 	Job       string
 	RequestID string
+	// Repeat is how a replay is told again.
+	Repeat request.Repeat
 }
 
 // Cancel cancels a job. A job that no syncer has claimed is cancelled at once; otherwise the
@@ -69,16 +71,26 @@ func (c *Controller) Resolve(ctx context.Context, caller identity.Caller, o Orde
 type orderDecider func(*view.View, situation) (decision, error)
 
 // order writes the step of a person's request, retried from the newest state until it is
-// written or refused.
+// written or refused. The same request again changes nothing.
 func (c *Controller) order(ctx context.Context, caller identity.Caller, o Order, action record.Action, decide orderDecider) (*Job, error) {
 	o.RequestID = request.ID(o.RequestID)
-	tries := gate.NewRetries()
+	q, tries := request.ClaimOf(caller, o.Repeat, o.RequestID), gate.NewRetries()
 	for {
 		if err := c.gate.Fresh(ctx); err != nil {
 			return nil, err
 		}
+		r, err := c.requests.Repeated(ctx, q)
+		if err != nil {
+			return nil, fault.Crossing(err)
+		}
+		if r != nil {
+			j, err := c.Get(ctx, caller, o.Job)
+			if err == nil {
+				j.Replayed = true
+			}
+			return j, err
+		}
 		var p *step
-		var err error
 		c.state.Read(func(v *view.View) { p, err = orderStep(v, caller, o.Job, c.cfg.Now(), decide) })
 		if errors.Is(err, errThawed) { // the reconciler is about to take it back
 			if err := tries.Next(ctx, err); err != nil {
@@ -92,13 +104,14 @@ func (c *Controller) order(ctx context.Context, caller identity.Caller, o Order,
 		if p == nil {
 			return c.Get(ctx, caller, o.Job)
 		}
+		p.claim = q
 		p.audit = &record.Audit{
 			By: caller.Subject, Action: action, Outcome: record.OutcomeDone, Federation: p.was.Federation, Owner: p.was.Owner,
 			GroupID: p.was.GroupID, RequestID: o.RequestID, Detail: fmt.Sprintf("job %s: %s, then %s", o.Job, p.was.State, p.next.State),
 		}
 		done, err := c.commitJobs(ctx, []*step{p})
 		switch {
-		case err != nil && !errors.Is(err, gate.ErrFence):
+		case err != nil && !errors.Is(err, gate.ErrFence) && !errors.Is(err, request.ErrAccepted):
 			return nil, fault.Crossing(err)
 		case len(done) == 1:
 			var shown *Job

@@ -42,8 +42,9 @@ type step struct {
 	reseal seal.Recipient
 	// posted is when OSCAR was asked for the attempt, once; nil at other steps.
 	posted *time.Time
-	// audit is the entry of a person's order; nil for any other step.
+	// audit is the entry of a person's order, and claim its request; nil and zero for any other step.
 	audit *record.Audit
+	claim request.Claim
 	// base is the reserved capacity of the cluster at the time of the choice; nil when the step
 	// does not assign.
 	base []record.Promise
@@ -83,7 +84,7 @@ func (c *Controller) commitTogether(ctx context.Context, steps []*step) ([]*step
 	}
 	keys := []string{record.MetaKey}
 	for _, p := range steps {
-		keys = append(keys, record.JobKey(p.id()))
+		keys = append(append(keys, record.JobKey(p.id())), p.claim.Keys()...)
 		for key := range p.watch {
 			keys = append(keys, key)
 		}
@@ -113,6 +114,10 @@ func (c *Controller) commitTogether(ctx context.Context, steps []*step) ([]*step
 					continue
 				}
 				tx.Expect(record.JobKey(p.id()))
+				if err := c.requests.Free(p.claim, v); err != nil {
+					return err
+				}
+				p.claim.Write(tx, p.id(), p.next.ChangedAt, nil)
 				for key := range p.watch {
 					tx.Expect(key)
 				}

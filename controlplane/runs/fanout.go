@@ -16,8 +16,8 @@ import (
 // what the caller may see. Nothing of them is kept.
 
 const (
-	// membersAtOnce is how many members are asked at a time, and how many a page has Jobs of. One that has said nothing for
-	// silentAfter holds up no other: the next one is asked besides.
+	// membersAtOnce is how many members are asked at a time, and how many a page has Jobs of. One that has said
+	// nothing for silentAfter holds up no other: the next one is asked besides.
 	membersAtOnce = 16
 	silentAfter   = 3 * time.Second
 	// maxJobList bounds one member's page in bytes; 70 Jobs have about 20 KiB.

@@ -59,7 +59,8 @@ type logPart struct {
 	page string
 	memberPage
 	err error
-	// silent says that it has given up its place, and answered that it has its part in the page: Jobs, nothing or an error.
+	// silent says that it has given up its place, and answered that it has its part in the page: Jobs, nothing or an
+	// error.
 	silent, answered bool
 }
 
@@ -147,9 +148,10 @@ func jobList(ctx context.Context, members []target, cursor logCursor, ask func(c
 	return out, answered
 }
 
-// askForPage asks for parts, in their order, until membersAtOnce members have answered with Jobs, all were asked, or none
-// that is asked now could list its Jobs in time. So many are asked at a time, beside those that are silent: these have a
-// part in the page if there is place once they answer. One that has more than it has shown keeps its place.
+// askForPage asks for parts, in their order, until membersAtOnce members have answered with Jobs, all were asked, or
+// none that is asked now could list its Jobs in time. So many are asked at a time, beside those that are silent:
+// these have a part in the page if there is place once they answer. One that has more than it has shown keeps its
+// place.
 func askForPage(ctx context.Context, parts []*logPart, ask func(context.Context, target, string) (memberPage, error)) (asked, unasked []*logPart) {
 	type event struct {
 		*logPart

@@ -30,8 +30,8 @@ func hang(ctx context.Context) error {
 	return &relay.Error{Text: "its stream broke off", Sent: true, Err: ctx.Err()}
 }
 
-// TestAPageHasTheJobsOfMembersThatAnswer, however many others do not. Each member is on one page: those that do not answer on
-// the last ones, where it is said of them.
+// TestAPageHasTheJobsOfMembersThatAnswer, however many others do not. Each member is on one page: those that do not
+// answer on the last ones, where it is said of them.
 func TestAPageHasTheJobsOfMembersThatAnswer(t *testing.T) {
 	for _, tt := range []struct {
 		hanging, pages int

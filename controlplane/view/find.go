@@ -30,9 +30,9 @@ func (p MemberRef) At() record.Member {
 	return p.Rec.Members[p.Member]
 }
 
-// Find resolves a service name for a caller who uses the service: his own coordinator of that name, then his own member,
-// so that nobody else's service hides it, then any replica that he may see, then the kept result of a failed creation: of
-// that service, or else one that named it as a member.
+// Find resolves a service name for a caller who uses the service: his own coordinator of that name, then his own
+// member, so that nobody else's service hides it, then any replica that he may see, then the kept result of a failed
+// creation: of that service, or else one that named it as a member.
 // Several matches of one federation are its coordinator, if that is among them; others are a conflict that lists
 // their clusters. A caller with a service's own token finds only that service.
 func (s *State) Find(caller identity.Caller, service, clusterID string) (p MemberRef, err error) {
@@ -40,8 +40,8 @@ func (s *State) Find(caller identity.Caller, service, clusterID string) (p Membe
 	return p, err
 }
 
-// FindWithResult is Find for a caller who asks what became of a service, or changes it: his own creation that failed comes
-// before services of others.
+// FindWithResult is Find for a caller who asks what became of a service, or changes it: his own creation that failed
+// comes before services of others.
 func (s *State) FindWithResult(caller identity.Caller, service, clusterID string) (p MemberRef, err error) {
 	s.Read(func(v *View) { p, err = v.FindWithResult(caller, service, clusterID) })
 	return p, err

@@ -80,7 +80,8 @@ func TestAStrangersServiceDoesNotHideTheOwnersMember(t *testing.T) {
 	}
 }
 
-// TestAFailedCreationIsItsOwnersAnswer to what became of it, beside another's service of the name; jobs go to that service.
+// TestAFailedCreationIsItsOwnersAnswer to what became of it, beside another's service of the name; jobs go to that
+// service.
 func TestAFailedCreationIsItsOwnersAnswer(t *testing.T) {
 	of := func(uid, owner string, phase record.Phase, cluster string) store.KV {
 		value, err := json.Marshal(&record.Federation{

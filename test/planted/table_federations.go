@@ -177,8 +177,8 @@ func ofFederations() []defect {
 		one(
 			"the order of a person is written on a federation that has changed since",
 			"controlplane/federations/pause.go",
-			"Build: all.put,",
-			"Build: func(_ store.View, tx *store.Txn) error { return putDecision(d, s, tx) },",
+			"return all.put(v, tx)",
+			"return putDecision(d, s, tx)",
 		).and(
 			"controlplane/federations/pause.go",
 			"if !ok || rev != p.Rev {",
