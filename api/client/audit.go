@@ -29,16 +29,7 @@ func (c *Client) AuditPages(ctx context.Context, in AuditQuery) iter.Seq2[v1.Aud
 // Audit lists the newest entries, Limit at most: one page can have fewer, since what an answer
 // reads is bounded.
 func (c *Client) Audit(ctx context.Context, in AuditQuery) ([]v1.AuditEntry, error) {
-	most, out := cmp.Or(in.Limit, 100), []v1.AuditEntry{}
-	for e, err := range c.AuditPages(ctx, in) {
-		if err != nil {
-			return nil, err
-		}
-		if out = append(out, e); len(out) == most {
-			break
-		}
-	}
-	return out, nil
+	return all(cmp.Or(in.Limit, 100), func() iter.Seq2[v1.AuditEntry, error] { return c.AuditPages(ctx, in) })
 }
 
 func (in AuditQuery) values() url.Values {

@@ -24,7 +24,7 @@ func (c *Client) ClusterPages(ctx context.Context, q ListQuery) iter.Seq2[v1.Clu
 
 // Clusters lists every registered cluster.
 func (c *Client) Clusters(ctx context.Context) ([]v1.Cluster, error) {
-	return all(func() iter.Seq2[v1.Cluster, error] { return c.ClusterPages(ctx, ListQuery{}) })
+	return all(0, func() iter.Seq2[v1.Cluster, error] { return c.ClusterPages(ctx, ListQuery{}) })
 }
 
 // Cluster reads one cluster.

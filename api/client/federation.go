@@ -21,7 +21,7 @@ func (c *Client) ReplicaPages(ctx context.Context, q ListQuery) iter.Seq2[v1.Ser
 // ReplicaStatuses lists how every replica stands that the caller may see; those of one cluster when
 // clusterID is not empty.
 func (c *Client) ReplicaStatuses(ctx context.Context, clusterID string) ([]v1.ServiceStatus, error) {
-	return all(func() iter.Seq2[v1.ServiceStatus, error] { return c.ReplicaPages(ctx, ListQuery{ClusterID: clusterID}) })
+	return all(0, func() iter.Seq2[v1.ServiceStatus, error] { return c.ReplicaPages(ctx, ListQuery{ClusterID: clusterID}) })
 }
 
 // FederationPages lists the federations of a query page by page: see pages.
@@ -31,7 +31,12 @@ func (c *Client) FederationPages(ctx context.Context, q ListQuery) iter.Seq2[v1.
 
 // Federations lists every federation that the caller may see.
 func (c *Client) Federations(ctx context.Context) ([]v1.Federation, error) {
-	return all(func() iter.Seq2[v1.Federation, error] { return c.FederationPages(ctx, ListQuery{}) })
+	return c.FederationsOf(ctx, ListQuery{})
+}
+
+// FederationsOf lists every federation of a query.
+func (c *Client) FederationsOf(ctx context.Context, q ListQuery) ([]v1.Federation, error) {
+	return all(0, func() iter.Seq2[v1.Federation, error] { return c.FederationPages(ctx, q) })
 }
 
 // Federation reads one federation by its uid or group_id.

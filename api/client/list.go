@@ -84,23 +84,25 @@ func pagesOf[T any](ctx context.Context, c *Client, path string, query url.Value
 // maxLists is how often a list is begun again since its revision is gone.
 const maxLists = 3
 
-// all reads all pages of a list, and begins again when its revision is gone meanwhile.
-func all[T any](list func() iter.Seq2[T, error]) (out []T, err error) {
+// all reads the pages of a list, up to so many entries, 0 for all, and begins again when its revision is gone meanwhile.
+func all[T any](most int, list func() iter.Seq2[T, error]) (out []T, err error) {
 	for range maxLists {
-		if out, err = allPages(list()); !IsExpired(err) {
+		if out, err = allPages(most, list()); !IsExpired(err) {
 			break
 		}
 	}
 	return out, err
 }
 
-func allPages[T any](pages iter.Seq2[T, error]) ([]T, error) {
+func allPages[T any](most int, pages iter.Seq2[T, error]) ([]T, error) {
 	out := []T{}
 	for one, err := range pages {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, one)
+		if out = append(out, one); len(out) == most {
+			break
+		}
 	}
 	return out, nil
 }

@@ -76,20 +76,44 @@ func TestAListIsOfOneRevision(t *testing.T) {
 			_ = json.NewEncoder(w).Encode(v1.Problem{Code: v1.CodeExpired, Status: http.StatusGone})
 			return
 		}
-		_ = json.NewEncoder(w).Encode([]v1.Federation{{GroupID: fmt.Sprint(lists) + next}})
+		_ = json.NewEncoder(w).Encode([]map[string]string{{"group_id": fmt.Sprint(lists) + next}})
 	}))
 	defer server.Close()
 	c, err := client.New(client.Config{Endpoint: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := c.Federations(t.Context())
-	if err != nil || len(list) != 2 || list[0].GroupID != "2" || list[1].GroupID != "21" {
-		t.Errorf("%v, %v", list, err)
-	}
-	gone = 1000
-	if list, err := c.Federations(t.Context()); err == nil {
-		t.Errorf("a list that is never whole: %v", list)
+	for what, list := range map[string]func() ([]string, error){
+		"all federations": func() (groups []string, err error) {
+			list, err := c.Federations(t.Context())
+			for _, f := range list {
+				groups = append(groups, f.GroupID)
+			}
+			return groups, err
+		},
+		"the federations of a query": func() (groups []string, err error) {
+			list, err := c.FederationsOf(t.Context(), client.ListQuery{Label: "a=b"})
+			for _, f := range list {
+				groups = append(groups, f.GroupID)
+			}
+			return groups, err
+		},
+		"the audit": func() (groups []string, err error) {
+			list, err := c.Audit(t.Context(), client.AuditQuery{Limit: 2})
+			for _, e := range list {
+				groups = append(groups, e.GroupID)
+			}
+			return groups, err
+		},
+	} {
+		lists, gone = 0, 1
+		if groups, err := list(); err != nil || strings.Join(groups, ",") != "2,21" {
+			t.Errorf("%s: %v, %v", what, groups, err)
+		}
+		gone = 1000
+		if groups, err := list(); err == nil {
+			t.Errorf("%s that are never whole: %v", what, groups)
+		}
 	}
 }
 

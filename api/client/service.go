@@ -198,7 +198,7 @@ func (c *Client) ServicePages(ctx context.Context, q ListQuery) iter.Seq2[*oscar
 
 // Services lists every service that the caller may see.
 func (c *Client) Services(ctx context.Context) ([]*oscar.Service, error) {
-	return all(func() iter.Seq2[*oscar.Service, error] { return c.ServicePages(ctx, ListQuery{}) })
+	return all(0, func() iter.Seq2[*oscar.Service, error] { return c.ServicePages(ctx, ListQuery{}) })
 }
 
 // Service reads one definition; clusterID may be empty.

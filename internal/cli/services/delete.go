@@ -117,8 +117,8 @@ func (c *deleteCmd) deleteEach(ctx context.Context, a *command.App, api *client.
 // toDelete is a service and its cluster, which may be empty.
 type toDelete struct {
 	service, cluster string
-	// revision that its federation must have; 0 demands none.
-	revision int64
+	// uid of the federation that it must be the coordinator of; empty demands none.
+	uid string
 }
 
 // services are those of the command line or of the FDL, the last of which may need those before it.
@@ -155,8 +155,37 @@ func namesOf(services []toDelete) string {
 	return strings.Join(names, ", ")
 }
 
+// maxDeleteTries is how often a deletion is sent to a federation whose record is written meanwhile.
+const maxDeleteTries = 10
+
+// delete deletes a service. Where its federation must be a certain one, the deletion is bound to the revision that it has
+// by now: each change of it makes another one. What was deleted or made again since is no failure.
 func (c *deleteCmd) delete(ctx context.Context, a *command.App, api *client.Client, s toDelete) error {
-	opts := client.DeleteOptions{ClusterID: s.cluster, Data: c.Data, Jobs: c.Jobs, IfMatch: s.revision, IdempotencyKey: uuid.NewString()}
+	if s.uid == "" {
+		return c.send(ctx, a, api, s, 0)
+	}
+	revision, refused := int64(0), error(nil)
+	for tries := 0; ; tries++ {
+		now, err := api.Federation(ctx, s.uid)
+		switch {
+		case exit.StatusOf(err) == exit.NotFound || err == nil && over(now.Phase):
+			return nil
+		case err != nil:
+			return err
+		case refused != nil && (now.Revision == revision || tries == maxDeleteTries):
+			return refused
+		}
+		revision = now.Revision
+		refused = c.send(ctx, a, api, s, revision)
+		if status := exit.StatusOf(refused); status != exit.Conflict && status != exit.NotFound {
+			return refused
+		}
+	}
+}
+
+// send sends a deletion. revision is what the federation must have; 0 demands none.
+func (c *deleteCmd) send(ctx context.Context, a *command.App, api *client.Client, s toDelete, revision int64) error {
+	opts := client.DeleteOptions{ClusterID: s.cluster, Data: c.Data, Jobs: c.Jobs, IfMatch: revision, IdempotencyKey: uuid.NewString()}
 	if c.Wait {
 		opts.Wait = c.Timeout
 	}

@@ -91,10 +91,11 @@ func (p *pruning) find(ctx context.Context, api *client.Client, kept []fdl.Servi
 		}
 	}
 	var out []v1.Federation
-	for f, err := range api.FederationPages(ctx, client.ListQuery{Label: p.Selector, Owner: me.Owner}) {
-		if err != nil {
-			return nil, err
-		}
+	list, err := api.FederationsOf(ctx, client.ListQuery{Label: p.Selector, Owner: me.Owner})
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range list {
 		// What would be deleted is not left to how well a server knows the query.
 		if !over(f.Phase) && f.Owner == me.Owner && !slices.ContainsFunc(kept, is(&f)) {
 			out = append(out, f)
@@ -124,14 +125,7 @@ func (p *pruning) ask(a *command.App, list []v1.Federation, dryRun bool) error {
 func (p *pruning) delete(ctx context.Context, a *command.App, api *client.Client, list []v1.Federation, w waiting) error {
 	var services []toDelete
 	for _, f := range list {
-		now, err := api.Federation(ctx, f.UID)
-		if err != nil && exit.StatusOf(err) != exit.NotFound {
-			return err
-		}
-		if err != nil || over(now.Phase) {
-			continue
-		}
-		services = append(services, toDelete{now.Coordinator.ServiceName, now.Coordinator.ClusterID, now.Revision})
+		services = append(services, toDelete{f.Coordinator.ServiceName, f.Coordinator.ClusterID, f.UID})
 	}
 	c := deleteCmd{Wait: w.Wait, Timeout: w.Timeout}
 	return c.deleteEach(ctx, a, api, services)
