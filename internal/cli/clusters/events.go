@@ -62,13 +62,14 @@ func (c *eventsCmd) Run(ctx context.Context, a *command.App) error {
 	if err != nil {
 		return err
 	}
-	q := client.EventQuery{Federation: c.Federation, ClusterID: c.Cluster, Kinds: c.Kinds, Limit: c.Limit, Since: since}
+	q := c.query()
+	q.Since = since
 	page, err := api.Events(ctx, q)
 	if err != nil {
 		return err
 	}
 	if known := page.Since.Time; len(page.Events) == 0 && !known.IsZero() && since.Before(known) {
-		a.Sayf("what happened before %s, when this control plane began to watch, is not known", known.UTC().Format(time.RFC3339))
+		sayUnknown(a, page)
 	}
 	if err := a.Unbounded().Print(page, func() *output.Table { return eventTable(page.Events) }); err != nil {
 		return err
@@ -77,7 +78,13 @@ func (c *eventsCmd) Run(ctx context.Context, a *command.App) error {
 	if !c.Watch {
 		return nil
 	}
-	last := a.Now() // when the last one happened that was shown
+	return c.watch(ctx, a, api, page)
+}
+
+// watch shows what happens after a page, until the person interrupts it. Times are those of the control plane alone: the
+// clock of this machine may be ahead of its.
+func (c *eventsCmd) watch(ctx context.Context, a *command.App, api *client.Client, page *v1.SystemEvents) error {
+	var last time.Time // when the last one happened that was shown; zero for none
 	if len(page.Events) > 0 {
 		last = page.Events[0].At.Time
 	}
@@ -98,17 +105,36 @@ func (c *eventsCmd) Run(ctx context.Context, a *command.App) error {
 		}
 		return show(*e.Event)
 	}, func(opts *client.WatchAllOptions) error {
-		q.Since, q.Limit = last, v1.MaxPage
-		page, err := api.Events(ctx, q)
+		q := c.query()
+		q.Since, q.Limit = cmp.Or(last, page.Since.Time), v1.MaxPage
+		now, err := api.Events(ctx, q)
 		if err != nil {
 			return err
 		}
-		if page.Since.After(last) {
-			a.Sayf("what happened between %s and %s is not known", last.UTC().Format(time.RFC3339), page.Since.UTC().Format(time.RFC3339))
+		switch {
+		case !now.Since.After(q.Since):
+		case last.IsZero():
+			sayUnknown(a, now)
+		default:
+			a.Sayf("what happened between %s and %s is not known", last.UTC().Format(time.RFC3339), now.Since.UTC().Format(time.RFC3339))
 		}
-		opts.Since, opts.Epoch = page.Revision, page.Epoch
-		return show(slices.DeleteFunc(page.Events, func(e v1.SystemEvent) bool { return !e.At.After(last) })...)
+		opts.Since, opts.Epoch = now.Revision, now.Epoch
+		return show(slices.DeleteFunc(now.Events, func(e v1.SystemEvent) bool {
+			if last.IsZero() {
+				return now.Epoch == page.Epoch && e.Revision <= page.Revision // --since has left it out
+			}
+			return !e.At.After(last)
+		})...)
 	})
+}
+
+// query is what is asked for, at any time.
+func (c *eventsCmd) query() client.EventQuery {
+	return client.EventQuery{Federation: c.Federation, ClusterID: c.Cluster, Kinds: c.Kinds, Limit: c.Limit}
+}
+
+func sayUnknown(a *command.App, page *v1.SystemEvents) {
+	a.Sayf("what happened before %s, when this control plane began to watch, is not known", page.Since.UTC().Format(time.RFC3339))
 }
 
 // eventTable has events that are given the newest first, the newest last.
