@@ -110,23 +110,37 @@ func (s *site) login(args ...string) (status int, stdout, stderr string) {
 // answered runs a command that shows a device code, which a person answers.
 func (s *site) answered(args ...string) (status int, stdout, stderr string) {
 	s.t.Helper()
+	var out await.Output
+	status, stderr = s.answeredInto(io.MultiWriter(&out, &s.out), args...)
+	return status, out.String(), stderr
+}
+
+// answeredInto is answered with a standard output of its own.
+func (s *site) answeredInto(stdout io.Writer, args ...string) (status int, stderr string) {
+	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	defer cancel()
 	s.interrupt = cancel
-	var errs, out await.Output
+	var errs await.Output
 	done := make(chan int, 1)
 	go func() {
-		done <- Run(ctx, args, strings.NewReader(""), io.MultiWriter(&out, &s.out), io.MultiWriter(&errs, &s.out))
+		done <- Run(ctx, args, strings.NewReader(""), stdout, io.MultiWriter(&errs, &s.out))
 	}()
+	s.answer(&errs, func() bool { return len(done) > 0 })
+	return <-done, errs.String()
+}
+
+// answer has a person type the device code that a command shows, unless that ends.
+func (s *site) answer(stderr *await.Output, ended func() bool) {
+	s.t.Helper()
 	code := regexp.MustCompile(`type the code {2}(\S+)`)
 	await.Until(s.t, "a code is shown, or the command ends", func() bool {
-		if found := code.FindStringSubmatch(errs.String()); found != nil {
+		if found := code.FindStringSubmatch(stderr.String()); found != nil {
 			s.issuer.Decide(found[1], person)
 			return true
 		}
-		return len(done) > 0
+		return ended()
 	})
-	return <-done, out.String(), errs.String()
 }
 
 // files are those with a login.

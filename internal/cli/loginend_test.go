@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
 	"github.com/oscarfed/oscarfed/internal/cli/login"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/issuer"
 )
 
@@ -106,6 +108,53 @@ func TestALoginThatCannotBeKeptIsEnded(t *testing.T) {
 	status, _, stderr := s.login("--endpoint", s.api)
 	if status == exit.Done || len(revoked) != 1 {
 		t.Errorf("status %d, %d revocations: %s", status, len(revoked), stderr)
+	}
+}
+
+// A refresh token for a service that nobody has got is ended, unless that would end the login of the person, too.
+func TestARefreshTokenThatCannotBeWrittenIsEnded(t *testing.T) {
+	for name, client := range map[string]string{"of a client of its own": "services", "of the client of the login": "cli"} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			if status, _, stderr := s.login("--endpoint", s.api); status != exit.Done {
+				t.Fatalf("status %d: %s", status, stderr)
+			}
+			ended := 0
+			s.issuer.Grant(issuer.Grants{ClientID: client, Revoking: func() { ended++ }})
+			stdout := writerFunc(func([]byte) (int, error) { return 0, syscall.ENOSPC })
+			status, stderr := s.answeredInto(stdout, "token", "new", "--file", "-", "--client-id", client)
+			own := client == "cli"
+			if status != exit.Failed || (ended == 1) == own || strings.Contains(stderr, "is not ended at its issuer") != own {
+				t.Errorf("status %d, %d ended: %s", status, ended, stderr)
+			}
+		})
+	}
+}
+
+// A program that does not take the refresh token does not keep it from being ended.
+func TestARefreshTokenThatNoProgramTakesIsEnded(t *testing.T) {
+	s := newSite(t)
+	ended := make(chan struct{}, 1)
+	s.issuer.Grant(issuer.Grants{ClientID: "services", Revoking: func() { ended <- struct{}{} }})
+	program, stdout, err := os.Pipe()
+	if err == nil {
+		err = program.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdout.Close() //nolint:errcheck // nobody reads it
+	var stderr await.Output
+	cmd := exec.CommandContext(t.Context(), "oscarfed", "token", "new", "--file", "-", "--endpoint", s.api, "--client-id", "services")
+	cmd.Stdout, cmd.Stderr = stdout, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	s.answer(&stderr, func() bool { return len(done) > 0 })
+	if err := <-done; cmd.ProcessState.ExitCode() != exit.Failed || len(ended) != 1 {
+		t.Errorf("%v, %d ended: %s", err, len(ended), stderr.String())
 	}
 }
 
