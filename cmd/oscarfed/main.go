@@ -4,8 +4,6 @@ package main
 import (
 	"context"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/oscarfed/oscarfed/internal/boot"
 	"github.com/oscarfed/oscarfed/internal/cli"
@@ -16,7 +14,7 @@ func main() {
 }
 
 func run() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := cli.Interruptible(context.Background())
 	defer stop()
 	return cli.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr,
 		cli.Command{Name: "dev", Help: "Run a whole federation in this process, over simulated OSCARs.", Run: boot.DevMain},

@@ -24,11 +24,17 @@ type Command struct {
 	Run func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int
 }
 
+// Interruptible is a context for Run that SIGINT and SIGTERM end, until stop is called: what has the terminal meanwhile,
+// as an editor, keeps SIGINT to itself.
+func Interruptible(parent context.Context) (ctx context.Context, stop func()) {
+	return command.Interruptible(parent)
+}
+
 // Run carries out one command line, without the program's name, and returns the
 // status to end with. It returns when ctx ends; what was asked of the API goes on.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, more ...Command) int {
 	results := &command.Results{Writer: stdout}
-	a := &command.App{Stdin: stdin, Stdout: results, Stderr: stderr, Form: output.FormTable, Now: time.Now}
+	a := &command.App{Stdin: command.Input(ctx, stdin), Stdout: results, Stderr: stderr, Form: output.FormTable, Now: time.Now}
 	root := NewRoot(a, more)
 	root.SetArgs(args)
 	called, err := root.ExecuteContextC(ctx)
@@ -41,7 +47,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case !a.Running:
 		fmt.Fprintf(stderr, "oscarfed: %s\n  %s\n", output.Printable(err.Error()), wayOut(called))
 		return exit.Usage
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && exit.StatusOf(err) != exit.Usage: // with that nothing was tried
 		err = exit.Errorf(exit.InProgress, "interrupted (%w); what the control plane has begun goes on", context.Cause(ctx))
 	}
 	output.Failure(stderr, a.Form, err)

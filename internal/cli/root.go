@@ -161,7 +161,7 @@ func foreign(a *command.App, c Command) *cobra.Command {
 		Use: c.Name, Short: strings.TrimSuffix(c.Help, "."), GroupID: groupOther, DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a.Running = true
-			a.Status = c.Run(cmd.Context(), args, a.Stdin, command.Raw(a.Stdout), a.Stderr)
+			a.Status = c.Run(cmd.Context(), args, command.RawInput(a.Stdin), command.Raw(a.Stdout), a.Stderr)
 			return nil
 		},
 	}

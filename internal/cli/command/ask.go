@@ -24,6 +24,9 @@ func (q Asking) Ask(a *App, question string) error {
 	}
 	fmt.Fprintf(a.Stderr, "%s? [y/N] ", output.Printable(question))
 	answer, err := bufio.NewReader(a.Stdin).ReadString('\n')
+	if err != nil { // there is no line: the person interrupts the command, or ends the input
+		fmt.Fprintln(a.Stderr)
+	}
 	if word := strings.ToLower(strings.TrimSpace(answer)); err != nil || word != "y" && word != "yes" {
 		return exit.Usagef("nothing is changed")
 	}

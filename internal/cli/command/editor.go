@@ -19,7 +19,8 @@ func (a *App) InEditor(ctx context.Context, path string, text []byte, limit int6
 	editor := cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi")
 	// The shell splits the editor's arguments; the path is one of its own.
 	cmd := osexec.CommandContext(ctx, "sh", "-c", editor+` "$1"`, "sh", path) //nolint:gosec // it is the user's own editor
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Stdin, Raw(a.Stdout), a.Stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = RawInput(a.Stdin), Raw(a.Stdout), a.Stderr
+	defer lendTerminal(ctx)() // Ctrl-C is a key of many editors
 	if err := cmd.Run(); err != nil {
 		return nil, exit.Errorf(exit.Failed, "the editor %q: %w; $EDITOR names another one", editor, err)
 	}

@@ -58,7 +58,7 @@ func (a *App) colour(w io.Writer) bool {
 
 // IsTerminalInput says whether a person types what r reads.
 func IsTerminalInput(r io.Reader) bool {
-	f, ok := r.(*os.File)
+	f, ok := RawInput(r).(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 

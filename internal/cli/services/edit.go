@@ -167,6 +167,9 @@ func (e *edition) inEditor(ctx context.Context, a *command.App, path string) ([]
 	text.Write(e.body)
 	data, err := a.InEditor(ctx, path, text.Bytes(), oscar.MaxServiceBytes)
 	if err != nil {
+		if saved, rerr := os.ReadFile(path); rerr == nil && len(saved) > 0 && !bytes.Equal(saved, text.Bytes()) {
+			e.body = saved // it is kept
+		}
 		return nil, err
 	}
 	for bytes.HasPrefix(data, []byte("#")) {
