@@ -52,6 +52,56 @@ func TestInterruptedApplySaysThatTheWorkGoesOn(t *testing.T) {
 	}
 }
 
+// An apply that is interrupted while it changes a service says which ones it has not tried, and what went wrong before.
+func TestAnInterruptedApplyNamesWhatItDidNotTry(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	for after, want := range map[string][]string{
+		"none": {"refused aaa", "refused bbb", "refused ccc", "3 services of 3 could not be changed; what else the file has is applied"},
+		"bbb":  {"refused aaa", "not tried: 1 service after bbb", "goes on"},
+	} {
+		ctx, interrupt := context.WithCancelCause(t.Context())
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			w.Header().Set("Content-Type", v1.ProblemType)
+			if r.URL.Path == "/system/plans" {
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = io.WriteString(w, `{"action":"update","replicas":[]}`)
+				return
+			}
+			if r.Method != http.MethodPost {
+				w.WriteHeader(http.StatusNotFound)
+				_, _ = io.WriteString(w, `{"code":"not_found"}`)
+				return
+			}
+			_, name, _ := strings.Cut(string(body), `"name":"`)
+			if name, _, _ = strings.Cut(name, `"`); name == after {
+				interrupt(errors.New("somebody pressed a key"))
+				<-r.Context().Done()
+				return
+			}
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, `{"code":"forbidden","title":"refused `+name+`"}`)
+		}))
+		file := filepath.Join(t.TempDir(), "fdl.yaml")
+		text := "functions: {oscar: [{name: aaa, image: i}, {name: bbb, image: i}, {name: ccc, image: i}]}"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var stdout, stderr bytes.Buffer
+		status := Run(ctx, []string{"--endpoint", server.URL, "apply", "-f", file}, strings.NewReader(""), &stdout, &stderr)
+		server.Close()
+		if interrupted := after != "none"; (status == exit.InProgress) != interrupted || strings.Contains(stderr.String(), "could not be changed") == interrupted {
+			t.Errorf("interrupted at %s: status %d: %s", after, status, &stderr)
+		}
+		for _, words := range want {
+			if !strings.Contains(stderr.String(), words) {
+				t.Errorf("interrupted at %s: no %q in %s", after, words, &stderr)
+			}
+		}
+		interrupt(nil)
+	}
+}
+
 // TestLostAnswerIsUnknown cuts the connection after a creation was received.
 func TestLostAnswerIsUnknown(t *testing.T) {
 	defer goleak.VerifyNone(t)

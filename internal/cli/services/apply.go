@@ -107,13 +107,18 @@ func (c *applyCmd) runFiles(ctx context.Context, a *command.App, files []string)
 			a.Sayf("%s:", file)
 		}
 		if err := one.runFile(ctx, a); err != nil {
-			if rest := len(files) - i - 1; rest > 0 {
-				a.Sayf("not tried: %s after %s", output.Count(rest, "file"), file)
-			}
+			sayNotTried(a, len(files)-i-1, "file", file)
 			return err
 		}
 	}
 	return nil
+}
+
+// sayNotTried says how much of a list was not tried after the last one that was.
+func sayNotTried(a *command.App, rest int, noun, last string) {
+	if rest > 0 {
+		a.Sayf("not tried: %s after %s", output.Count(rest, noun), last)
+	}
 }
 
 // runFile applies one file.
@@ -156,9 +161,7 @@ func (c *applyCmd) applyEach(ctx context.Context, a *command.App, api *client.Cl
 	for i, s := range services {
 		opts := client.CreateOptions{Deployment: c.Deployment, IdempotencyKey: c.IdempotencyKey}
 		if err := c.create(ctx, a, api, s.Service, opts); err != nil {
-			if rest := len(services) - i - 1; rest > 0 {
-				a.Sayf("not tried: %s after %s", output.Count(rest, "service"), s.Name)
-			}
+			sayNotTried(a, len(services)-i-1, "service", s.Name)
 			return err
 		}
 	}

@@ -35,22 +35,31 @@ func (c *applyCmd) applyFile(ctx context.Context, a *command.App, api *client.Cl
 	if err != nil {
 		return err
 	}
-	var failed []error
-	for _, s := range there {
-		if err := c.create(ctx, a, api, s.Service, client.CreateOptions{}); err != nil {
-			failed = append(failed, ofDefined(err, s))
+	return c.changeEach(ctx, a, api, there, len(services))
+}
+
+// changeEach changes those of a file that are there, one after the other, until a person interrupts it. The last failure is
+// the result.
+func (c *applyCmd) changeEach(ctx context.Context, a *command.App, api *client.Client, there []fdl.Service, all int) (failed error) {
+	n := 0
+	for i, s := range there {
+		err := c.create(ctx, a, api, s.Service, client.CreateOptions{})
+		if err == nil {
+			continue
 		}
-	}
-	if len(failed) > 1 {
-		for _, err := range failed[:len(failed)-1] {
-			output.Failure(a.Stderr, a.Form, err)
+		if failed != nil {
+			output.Failure(a.Stderr, a.Form, failed)
 		}
+		if failed = ofDefined(err, s); ctx.Err() != nil {
+			sayNotTried(a, len(there)-i-1, "service", s.Name)
+			return failed
+		}
+		n++
 	}
-	if n := len(failed); n > 0 {
-		a.Sayf("%s of %d could not be changed; what else the file has is applied", output.Count(n, "service"), len(services))
-		return failed[n-1]
+	if n > 0 {
+		a.Sayf("%s of %d could not be changed; what else the file has is applied", output.Count(n, "service"), all)
 	}
-	return nil
+	return failed
 }
 
 // newAndThere plans all services of a file, and tells those that are to be created from those that
