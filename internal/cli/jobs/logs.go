@@ -38,7 +38,7 @@ func Logs(a *command.App, name string) *cobra.Command {
 		Use:   "logs SERVICE|JOB",
 		Short: "Show what a job has written",
 		Long: "Show what a job has written, from the cluster that runs it. JOB may also be the name of its Job\n" +
-			"at OSCAR; of a SERVICE it is the newest job that may be seen.",
+			"at OSCAR; of a SERVICE it is the newest job whose log you may see.",
 		Example: "  oscarfed " + name + " grayify -f\n" +
 			"  oscarfed " + name + " 01a1fda3-fc9e-70a6-b6c0-0c2c788607cf",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -88,17 +88,36 @@ func (c *jobLogsCmd) Run(ctx context.Context, a *command.App) error {
 	return log.show(ctx, job, name)
 }
 
-// newestOf is the newest job of a service.
+// newestOf is the newest job of a service whose log the caller may see. Of a service that is shared he sees the jobs of others,
+// and not their logs.
 func (c *jobLogsCmd) newestOf(ctx context.Context, a *command.App, api *client.Client) (string, error) {
-	page, err := api.Jobs(ctx, client.JobQuery{Service: c.Job, ClusterID: c.Cluster, Limit: 1})
-	if err != nil {
-		return "", err
+	others := 0
+	var me *v1.WhoAmI // asked for once it matters
+	for q := (client.JobQuery{Service: c.Job, ClusterID: c.Cluster, Limit: 1}); ; q.Limit = v1.MaxPage {
+		page, err := api.Jobs(ctx, q)
+		if err != nil {
+			return "", err
+		}
+		for _, j := range page.Jobs {
+			if j.By == "" && me == nil { // it is another's, or came by no person
+				if me, err = api.WhoAmI(ctx); err != nil {
+					return "", err
+				}
+			}
+			if j.By != "" || me.Administrator || me.Owner == j.Owner {
+				a.Sayf("job %s, %s", j.ID, j.State)
+				return j.ID, nil
+			}
+			others++
+		}
+		switch q.Cursor = page.Next; {
+		case q.Cursor != "":
+		case others > 0:
+			return "", exit.Errorf(exit.NotFound, "there is no job of a service %q that you have sent: the logs of others' jobs are for them and for its owner", c.Job)
+		default:
+			return "", exit.Errorf(exit.NotFound, "there is no job of a service %q", c.Job)
+		}
 	}
-	if len(page.Jobs) == 0 {
-		return "", exit.Errorf(exit.NotFound, "there is no job of a service %q", c.Job)
-	}
-	a.Sayf("job %s, %s", page.Jobs[0].ID, page.Jobs[0].State)
-	return page.Jobs[0].ID, nil
 }
 
 // jobOfName is the job of a name at OSCAR, <service>-<job>-<attempt>, with that name; or a
