@@ -70,10 +70,7 @@ func runSyncer(ctx context.Context, cfg Syncer, token func() (string, error), lo
 	if err != nil {
 		return err
 	}
-	lock, err := processlock.Take(filepath.Join(filepath.Dir(cfg.IdentityFile), lockFile))
-	if err != nil {
-		log.Warn("the session and the Lease of a syncer that was killed here are waited out", "error", err)
-	} else {
+	if lock := takeLock(filepath.Dir(cfg.IdentityFile), log); lock != nil {
 		defer func() { _ = lock.Close() }()
 		conf.Lock = lock.Name()
 	}
@@ -130,6 +127,19 @@ func runSyncer(ctx context.Context, cfg Syncer, token func() (string, error), lo
 		return s.Run(ctx)
 	})
 	return g.Wait()
+}
+
+// takeLock takes the lock of the folder of a syncer's files; nil where it cannot.
+func takeLock(folder string, log *slog.Logger) *processlock.Lock {
+	lock, err := processlock.Take(filepath.Join(folder, lockFile))
+	switch {
+	case errors.Is(err, processlock.ErrHeld):
+		log.Warn("another syncer runs with the same folder of --identity-file: that of another cluster needs one of its own; "+
+			"until then the session and the Lease of a syncer that was killed here are waited out", "folder", folder)
+	case err != nil:
+		log.Warn("the session and the Lease of a syncer that was killed here are waited out", "error", err)
+	}
+	return lock
 }
 
 // syncerConfig is the configuration of a syncer, without the store and what hands out keys of
