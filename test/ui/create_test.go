@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/test/browser"
@@ -248,6 +251,65 @@ func TestNumbersAndTruthValuesOfKServeAreSentAsSuch(t *testing.T) {
 		`"enable_gpu":true,"env":{"PORT":"8080"},"max_scale":2,"min_scale":1,"set_auth":false}`
 	if err != nil || string(got) != want {
 		t.Errorf("got %s, %v", got, err)
+	}
+}
+
+// TestAnFDLIsReadAsTheCommandReadsIt: what << brings is in the service, and by a change in the form of one value no other one
+// is changed, however its number is written.
+func TestAnFDLIsReadAsTheCommandReadsIt(t *testing.T) {
+	w := world.New(t, world.Options{Names: []string{"grayify"}, Sim: world.QuickJobs})
+	s := open(t, w)
+	s.admin()
+	s.goTo("/create", "Create a service")
+	s.Until("document.querySelector('.definition')")
+	const text = "small: &small {cpu: 0.2, memory: 128Mi, labels: {size: small, zone: 010}}\n" +
+		"common: &common\n  <<: *small\n  cpu: 0.1\n  environment:\n    variables: {CODE: 0123, ACCOUNT: 12345678901234567890, RATE: 1e3}\n" +
+		"functions:\n  oscar:\n  - oscar-cluster-a:\n      <<: [*common, {image: i, cpu: 9}]\n      name: grayify\n" +
+		"      environment: {<<: {secrets: {KEY: k}}, variables: {OWN: 1.50, CODE: 0123}}\n      script: |\n        true\n"
+	s.Fill(fdlArea, text)
+	s.Until("document.querySelector('#f-memory').value === '128Mi' && document.querySelector('#f-image').value === 'i'")
+	s.Fill("#f-memory", "256Mi")
+	s.Until("document.querySelector('#f-memory').value === '256Mi'")
+	changed := s.fdl()
+	read, violations := oscar.ParseFDL([]byte(strings.Replace(text, "name: grayify", "name: grayify\n      memory: 256Mi", 1)))
+	if len(violations) > 0 {
+		t.Fatal(violations)
+	}
+	want := read.Functions[0].Service
+	again, violations := oscar.ParseFDL([]byte(changed))
+	if len(violations) > 0 || !oscar.Equal(again.Functions[0].Service, want) {
+		t.Errorf("%v: the form has made of it %s", violations, changed)
+	}
+	// What << cannot bring is refused, as by the command.
+	for _, wrong := range []string{"<<: 5", "memory: *other", "self: &self {<<: *self}"} {
+		broken := strings.Replace(text, "name: grayify", "name: grayify\n      "+wrong, 1)
+		s.Fill(fdlArea, strings.Replace(broken, "      <<: [", "      # <<: [", 1))
+		s.shows("The FDL cannot be read")
+		s.Fill(fdlArea, changed)
+		s.Until("!document.querySelector('fieldset.bare').disabled")
+	}
+
+	// A change below what an alias brings keeps the rest of it, here alone.
+	s.Fill(fdlArea, "all: &all {group_id: ours, delegation: random}\n"+strings.Replace(text, "name: grayify", "name: grayify\n      federation: *all", 1))
+	s.pick("oscar-cluster-b")
+	shared := s.fdl()
+	read, violations = oscar.ParseFDL([]byte(shared))
+	if len(violations) > 0 {
+		t.Fatalf("%v: %s", violations, shared)
+	}
+	if f := read.Functions[0].Service.Federation; f == nil || f.GroupID != "ours" || f.Delegation != "random" || len(f.Members) != 1 || !strings.Contains(shared, "all: &all { group_id: ours, delegation: random }") {
+		t.Errorf("the federation %+v of %s", f, shared)
+	}
+	s.Fill(fdlArea, changed)
+
+	s.Click("Show the plan")
+	s.Until("document.querySelectorAll('.plan li').length === 1")
+	s.Click("Create it")
+	s.shows("grayify is ready")
+	made := world.Must(w.Client.Service(t.Context(), "grayify", ""))(t)
+	if made.CPU != want.CPU || made.Memory != want.Memory || made.Image != want.Image || !cmp.Equal(made.Labels, want.Labels) ||
+		!cmp.Equal(made.Environment.Variables, want.Environment.Variables) {
+		t.Errorf("the page has sent %+v; want %+v", made, want)
 	}
 }
 

@@ -1,4 +1,4 @@
-import { isAlias, isMap, isPair, isScalar, isSeq, LineCounter, parseDocument, Scalar, type Document, type Node, type Pair, type YAMLMap } from "yaml";
+import { isAlias, isMap, isPair, isScalar, isSeq, LineCounter, parseDocument, Scalar, type CollectionTag, type Document, type Node, type Pair, type ScalarTag, type YAMLMap } from "yaml";
 import { isText } from "./keys";
 
 /** Message is something to know of a line; path is that in the service, empty for the file. */
@@ -21,6 +21,8 @@ export type Path = (string | number)[];
 
 const defaultCluster = "default-cluster";
 const mostNodes = 100_000;
+const mostMerges = 50;
+const tooMany = "The FDL has too many aliases.";
 
 /**
  * Fdl is an FDL as it was written. A change of one value changes its lines alone: comments, order
@@ -33,9 +35,14 @@ export class Fdl {
   private readonly entries: Entry[] = [];
 
   constructor(readonly text: string) {
-    this.doc = parseDocument(text, { lineCounter: this.lines, prettyErrors: false, keepSourceTokens: false });
+    this.doc = parseDocument(text, { lineCounter: this.lines, prettyErrors: false, keepSourceTokens: false, merge: true, customTags: (tags) => tags.map(asWritten) as typeof tags });
     this.errors = this.doc.errors.map((e) => ({ line: this.lines.linePos(e.pos[0]).line, path: "", text: e.message }));
-    if (this.errors.length === 0) this.findServices();
+    try {
+      if (this.errors.length === 0) this.findServices();
+    } catch (err) {
+      this.entries.length = 0; // nothing can be shown of them
+      this.errors.push({ line: err instanceof NodeError ? this.lineOf(err.node) : 1, path: "", text: err instanceof NodeError ? err.message : tooMany });
+    }
   }
 
   /** readable says whether there is a service that a form can show. */
@@ -50,8 +57,8 @@ export class Fdl {
   private findServices(): void {
     const missing = (node: unknown, text: string) => this.errors.push({ line: this.lineOf(node), path: "", text });
     const root = this.doc.contents;
-    const functions = isMap(root) ? find(root, "functions")?.value : undefined;
-    const list = isMap(functions) ? find(functions, "oscar")?.value : undefined;
+    const functions = resolve(child(root, "functions", this.doc), this.doc);
+    const list = resolve(child(functions, "oscar", this.doc), this.doc);
     if (!isSeq(list)) {
       missing(functions ?? root, "an FDL holds its services in a list: functions: {oscar: [...]}");
       return;
@@ -61,14 +68,16 @@ export class Fdl {
         missing(item, "a service, or the id of a cluster with a service below it, belongs here");
         continue;
       }
-      const named = find(item, "name");
-      if (named && !isMap(named.value)) this.entries.push({ node: item, key: undefined });
+      const named = resolve(child(item, "name", this.doc), this.doc);
+      if (named !== undefined && !isMap(named)) this.entries.push({ node: item, key: undefined });
       else for (const pair of item.items) {
-        if (isMap(pair.value)) this.entries.push({ node: pair.value, key: pair });
+        if (isMerge(pair)) missing(pair.key, "<< brings the keys of a service, and no services");
+        else if (isMap(pair.value)) this.entries.push({ node: pair.value, key: pair });
         else missing(pair.key, "a service belongs below the id of a cluster");
       }
     }
     if (this.entries.length === 0 && this.errors.length === 0) missing(list, "the list functions.oscar is empty");
+    if (this.errors.length === 0) for (const at of this.entries.keys()) this.service(at); // what it cannot give is told now
   }
 
   cluster(at: number): string {
@@ -81,13 +90,13 @@ export class Fdl {
   /** get gives a value of a service as it would be sent. */
   get(at: number, path: Path): unknown {
     let node: unknown = this.entries[at]?.node;
-    for (const part of path) node = resolve(child(resolve(node, this.doc), part), this.doc);
+    for (const part of path) node = resolve(child(node, part, this.doc), this.doc);
     return node === undefined ? undefined : plain(node, path, { doc: this.doc, left: mostNodes });
   }
 
   /** scriptFile is the path of a file that a script names: only on the machine of the file's author. */
   scriptFile(at: number): string {
-    const node = child(this.entries[at]?.node, "script");
+    const node = resolve(child(this.entries[at]?.node, "script", this.doc), this.doc);
     if (!isScalar(node) || typeof node.value !== "string" || node.value === "" || node.value.includes("\n")) return "";
     return node.type === Scalar.BLOCK_LITERAL || node.type === Scalar.BLOCK_FOLDED ? "" : node.value;
   }
@@ -101,7 +110,7 @@ export class Fdl {
     for (const key of Object.keys(service)) if (key.toLowerCase() === "cluster_id") delete service[key];
     if (cluster) service.cluster_id = cluster;
     for (const key of ["storage_providers", "clusters"]) {
-      const common = plain(child(this.doc.contents, key), [key], left);
+      const common = plain(child(this.doc.contents, key, this.doc), [key], left);
       if (isObject(common)) service[key] = merge(common, service[key], key === "clusters" ? 1 : 2);
     }
     return service;
@@ -126,13 +135,16 @@ export class Fdl {
     return new Fdl(next.doc.toString({ lineWidth: 0 }));
   }
 
+  /** change changes the entry alone: what an alias or << brings of elsewhere is copied into it first. */
   private change(entry: Entry, path: Path, value: unknown): void {
     let parent: unknown = entry.node;
     for (const [i, part] of path.slice(0, -1).entries()) {
       let next = child(parent, part);
       if (!isMap(next) && !isSeq(next)) {
-        if (value === undefined) return;
-        const made = this.doc.createNode(typeof path[i + 1] === "number" ? [] : {}) as Node;
+        const shown = resolve(child(parent, part, this.doc), this.doc);
+        const from = isMap(shown) || isSeq(shown) ? plain(shown, path.slice(0, i + 1), { doc: this.doc, left: mostNodes }) : undefined;
+        if (value === undefined && from === undefined) return;
+        const made = this.doc.createNode(from ?? (typeof path[i + 1] === "number" ? [] : {})) as Node;
         put(parent, part, made, this.doc);
         next = made;
       }
@@ -144,6 +156,7 @@ export class Fdl {
       if (isMap(parent)) {
         const pair = find(parent, String(last));
         if (pair) parent.delete(pair.key);
+        if (child(parent, last, this.doc) !== undefined) put(parent, last, this.doc.createNode(null) as Node, this.doc); // << brings it
       } else if (isSeq(parent)) parent.delete(last);
       return;
     }
@@ -164,8 +177,8 @@ export class Fdl {
   lineAt(index: number, path: string): number {
     const parts = parsePath(path);
     const entry = this.entries[index];
-    let found = deepest(entry?.node, parts);
-    if (!found && (parts[0] === "storage_providers" || parts[0] === "clusters")) found = deepest(this.doc.contents, parts);
+    let found = deepest(entry?.node, parts, this.doc);
+    if (!found && (parts[0] === "storage_providers" || parts[0] === "clusters")) found = deepest(this.doc.contents, parts, this.doc);
     return this.lineOf(found ?? entry?.key?.key ?? entry?.node);
   }
 
@@ -174,6 +187,14 @@ export class Fdl {
     return range ? this.lines.linePos(range[0]).line : 1;
   }
 }
+
+/** asWritten lets a number that nobody has changed stay as it was written: 0123 is a text where one is wanted, and some are long. */
+function asWritten(tag: string | TagObject): string | TagObject {
+  if (typeof tag === "string" || !/:(int|float)$/.test(tag.tag)) return tag;
+  const { stringify } = tag as ScalarTag;
+  return { ...(tag as ScalarTag), stringify: (node, ...more) => (node.source && Number(node.source) === node.value ? node.source : stringify?.(node, ...more) ?? String(node.value)) };
+}
+type TagObject = CollectionTag | ScalarTag;
 
 /** write makes the FDL of one service, for somebody to change. */
 export function write(service: Record<string, unknown>): string {
@@ -201,29 +222,72 @@ function put(parent: unknown, key: string | number, node: Node, doc: Document): 
   }
 }
 
-/** find gives the pair of a key, which OSCAR knows in any case. */
-function find(map: unknown, key: string): Pair | undefined {
+/** find gives the pair of a key, which OSCAR knows in any case; given the document, also one that << brings. */
+function find(map: unknown, key: string, doc?: Document): Pair | undefined {
   if (!isMap(map)) return undefined;
-  const named = (p: Pair) => (isScalar(p.key) ? String(p.key.value) : "");
-  return map.items.find((p) => named(p) === key) ?? map.items.find((p) => named(p).toLowerCase() === key.toLowerCase());
+  const items = doc ? pairsOf(map, { doc, left: mostNodes }) : map.items;
+  return items.find((p) => nameOf(p) === key) ?? items.find((p) => nameOf(p).toLowerCase() === key.toLowerCase());
 }
 
-function child(node: unknown, part: string | number): unknown {
+/** child gives what is below a node; given the document, also behind aliases, and what << brings. */
+function child(given: unknown, part: string | number, doc?: Document): unknown {
+  const node = doc ? resolve(given, doc) : given;
   if (isSeq(node)) return node.items[Number(part)];
-  return find(node, String(part))?.value ?? undefined;
+  return find(node, String(part), doc)?.value ?? undefined;
+}
+
+function nameOf(pair: Pair): string {
+  return isScalar(pair.key) ? String(pair.key.value) : "";
+}
+
+function isMerge(pair: Pair): boolean {
+  return isScalar(pair.key) && typeof pair.key.value === "symbol";
+}
+
+/** NodeError is what cannot be read at a node. */
+class NodeError extends Error {
+  constructor(readonly node: unknown, text: string) {
+    super(text);
+  }
+}
+
+/** pairsOf gives the keys of a mapping as the API reads them: its own win over those that << brings, and of these the earlier. */
+function pairsOf(map: YAMLMap, left: Left, deep = 0): Pair[] {
+  const out = map.items.filter((p) => !isMerge(p));
+  if (out.length === map.items.length) return out;
+  if (deep > mostMerges || left.left-- <= 0) throw new Error(tooMany);
+  const known = new Set(out.map(nameOf));
+  for (const pair of map.items.filter(isMerge)) {
+    const from = resolve(pair.value, left.doc);
+    for (const item of isSeq(from) ? from.items : [from]) {
+      const source = resolve(item, left.doc);
+      if (!isMap(source)) throw new NodeError(pair.key, "<< takes a mapping or a list of mappings");
+      for (const p of pairsOf(source, left, deep + 1)) {
+        if (left.left-- <= 0) throw new Error(tooMany);
+        if (!known.has(nameOf(p))) out.push(p);
+        known.add(nameOf(p));
+      }
+    }
+  }
+  return out;
 }
 
 function resolve(node: unknown, doc: Document): unknown {
-  return isAlias(node) ? node.resolve(doc) : node;
+  if (!isAlias(node)) return node;
+  const found = node.resolve(doc);
+  if (!found) throw new NodeError(node, `there is no &${node.source} above *${node.source}`);
+  return found;
 }
 
 /** deepest is the node of a path, or of the part of it that is there: a key where there is one. */
-function deepest(node: unknown, parts: string[]): unknown {
+function deepest(given: unknown, parts: string[], doc: Document): unknown {
   let found: unknown;
+  let node = given;
   for (const part of parts) {
+    node = resolve(node, doc);
     if (isSeq(node)) found = node = node.items[Number(part)] ?? node;
     else {
-      const pair = find(node, part);
+      const pair = find(node, part, doc);
       if (!pair) break;
       found = pair.key;
       node = pair.value;
@@ -245,11 +309,11 @@ interface Left {
 
 /** plain is a node as JSON: where a text is wanted, a number or a word stays as it was written. */
 function plain(given: unknown, path: Path, left: Left): unknown {
-  if (left.left-- <= 0) throw new Error("The FDL has too many aliases.");
+  if (left.left-- <= 0) throw new Error(tooMany);
   const node = resolve(given, left.doc);
   if (isMap(node)) {
     const out: Record<string, unknown> = {};
-    for (const p of node.items) {
+    for (const p of pairsOf(node, left)) {
       const key = isScalar(p.key) ? String(p.key.value) : String(p.key);
       Object.defineProperty(out, key, { value: plain(p.value, [...path, key], left), enumerable: true, configurable: true, writable: true });
     }
