@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// A syncer that starts in the folder of another one that runs says so, and what to do; one that starts after it says nothing.
+// A syncer that starts in the folder of another one that runs says so, and what to do; one that starts after it says
+// nothing.
 func TestASyncerSaysThatItsFolderIsInUse(t *testing.T) {
 	var said bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&said, nil))

@@ -81,8 +81,8 @@ func (c *eventsCmd) Run(ctx context.Context, a *command.App) error {
 	return c.watch(ctx, a, api, page)
 }
 
-// watch shows what happens after a page, until the person interrupts it. Times are those of the control plane alone: the
-// clock of this machine may be ahead of its.
+// watch shows what happens after a page, until the person interrupts it. Times are those of the control plane alone:
+// the clock of this machine may be ahead of its.
 func (c *eventsCmd) watch(ctx context.Context, a *command.App, api *client.Client, page *v1.SystemEvents) error {
 	var last time.Time // when the last one happened that was shown; zero for none
 	if len(page.Events) > 0 {

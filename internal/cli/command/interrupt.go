@@ -50,7 +50,8 @@ func lendTerminal(ctx context.Context) (back func()) {
 	return func() { i.lent.Add(-1) }
 }
 
-// input is standard input that is read until a context ends: a person who interrupts a command need not end a line first.
+// input is standard input that is read until a context ends: a person who interrupts a command need not end a line
+// first.
 type input struct {
 	io.Reader
 

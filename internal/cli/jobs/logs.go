@@ -88,8 +88,8 @@ func (c *jobLogsCmd) Run(ctx context.Context, a *command.App) error {
 	return log.show(ctx, job, name)
 }
 
-// newestOf is the newest job of a service whose log the caller may see. Of a service that is shared he sees the jobs of others,
-// and not their logs.
+// newestOf is the newest job of a service whose log the caller may see. Of a service that is shared he sees the jobs of
+// others, and not their logs.
 func (c *jobLogsCmd) newestOf(ctx context.Context, a *command.App, api *client.Client) (string, error) {
 	others := 0
 	var me *v1.WhoAmI // asked for once it matters

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -151,7 +152,7 @@ func (c *jobSubmitCmd) await(ctx context.Context, a *command.App, api *client.Cl
 	}
 	last, err := Follow(waiting, a, api, id, func(j *v1.Job) bool { return v1.JobEnded(j.State) })
 	switch {
-	case ctx.Err() == nil && waiting.Err() != nil:
+	case errors.Is(err, context.DeadlineExceeded) && waiting.Err() != nil && ctx.Err() == nil:
 		state := "not known"
 		if last != nil {
 			state = last.State

@@ -3,8 +3,12 @@ package jobs
 import (
 	"bytes"
 	"encoding/base64"
+	"net/http"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/internal/cli/command"
 	"github.com/oscarfed/oscarfed/internal/cli/exit"
@@ -47,4 +51,34 @@ func TestAnEventIsAsLargeAsTheAPITakes(t *testing.T) {
 			t.Errorf("%d bytes, as base64 %v: %v", len(content), encoded, err)
 		}
 	}
+}
+
+// ends is the stream of a job that has ended.
+type ends struct{}
+
+func (ends) RoundTrip(*http.Request) (*http.Response, error) {
+	return answer(200, "text/event-stream", "event: job\nid: 1\ndata: {\"id\":\"j\",\"state\":\"succeeded\"}\n\n"), nil
+}
+
+// slow is a terminal that takes longer than the command may wait.
+type slow struct{ takes time.Duration }
+
+func (s slow) Write(p []byte) (int, error) {
+	<-time.After(s.takes)
+	return len(p), nil
+}
+
+// A job whose end was seen is waited for no longer, however long it takes to show it.
+func TestAnEndThatIsSeenIsTheOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, err := client.New(client.Config{Endpoint: "http://api.test", Transport: ends{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := jobSubmitCmd{Timeout: time.Minute}
+		var out bytes.Buffer
+		if err := c.await(t.Context(), &command.App{Stdout: &out, Stderr: slow{time.Hour}, Form: "name", Now: time.Now}, api, "j"); err != nil || out.String() != "j\n" {
+			t.Errorf("%v: %q", err, out.String())
+		}
+	})
 }

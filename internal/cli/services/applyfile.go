@@ -38,8 +38,8 @@ func (c *applyCmd) applyFile(ctx context.Context, a *command.App, api *client.Cl
 	return c.changeEach(ctx, a, api, there, len(services))
 }
 
-// changeEach changes those of a file that are there, one after the other, until a person interrupts it. The last failure is
-// the result.
+// changeEach changes those of a file that are there, one after the other, until a person interrupts it. The last
+// failure is the result.
 func (c *applyCmd) changeEach(ctx context.Context, a *command.App, api *client.Client, there []fdl.Service, all int) (failed error) {
 	n := 0
 	for i, s := range there {

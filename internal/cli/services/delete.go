@@ -158,8 +158,8 @@ func namesOf(services []toDelete) string {
 // maxDeleteTries is how often a deletion is sent to a federation whose record is written meanwhile.
 const maxDeleteTries = 10
 
-// delete deletes a service. Where its federation must be a certain one, the deletion is bound to the revision that it has
-// by now: each change of it makes another one. What was deleted or made again since is no failure.
+// delete deletes a service. Where its federation must be a certain one, the deletion is bound to the revision that it
+// has by now: each change of it makes another one. What was deleted or made again since is no failure.
 func (c *deleteCmd) delete(ctx context.Context, a *command.App, api *client.Client, s toDelete) error {
 	if s.uid == "" {
 		return c.send(ctx, a, api, s, 0)

@@ -63,6 +63,11 @@ func (c *waitCmd) Run(ctx context.Context, a *command.App) error {
 	if err != nil {
 		return err
 	}
+	return c.within(ctx, a, api, wait)
+}
+
+// within waits until the time is over.
+func (c *waitCmd) within(ctx context.Context, a *command.App, api *client.Client, wait func(context.Context, *command.App, *client.Client) (string, error)) error {
 	waiting := ctx
 	if c.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -70,7 +75,7 @@ func (c *waitCmd) Run(ctx context.Context, a *command.App) error {
 		defer cancel()
 	}
 	last, err := wait(waiting, a, api)
-	if waiting.Err() != nil && ctx.Err() == nil {
+	if errors.Is(err, context.DeadlineExceeded) && waiting.Err() != nil && ctx.Err() == nil {
 		return exit.Errorf(exit.InProgress, "%s is not %s after %s; it is %s", c.Name, c.wanted(), c.Timeout, last)
 	}
 	return err
