@@ -41,7 +41,7 @@ type Config struct {
 	// counted.
 	Refusals float64
 	Burst    int
-	// Concurrent bounds the requests that are answered at the same time: 64.
+	// Concurrent bounds the requests that are answered at the same time: DefaultConcurrent.
 	Concurrent int
 	// Connections bounds the open connections, and PerAddress those from one address: 256 and
 	// 64.
@@ -51,6 +51,9 @@ type Config struct {
 	Logger   *slog.Logger
 	Registry prometheus.Registerer
 }
+
+// DefaultConcurrent is how many requests are answered at the same time by default.
+const DefaultConcurrent = 64
 
 const (
 	// maxHeader bounds the head of a request in bytes: access tokens have a few KiB.
@@ -80,7 +83,7 @@ func New(cfg Config) (*Server, error) {
 		}
 	}
 	fill(&cfg.Burst, 100)
-	fill(&cfg.Concurrent, 64)
+	fill(&cfg.Concurrent, DefaultConcurrent)
 	fill(&cfg.Connections, 256)
 	fill(&cfg.PerAddress, 64)
 	if cfg.Answer <= 0 {

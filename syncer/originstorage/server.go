@@ -59,7 +59,7 @@ func (o *Keys) OriginKeys(ctx context.Context, token string) (origin.Keys, error
 
 // maxAsking is how many of OSCAR's questions are answered at a time: fewer than a keyserver.Server takes, so that
 // those of one user that wait for an origin leave room for others.
-const maxAsking = 48
+const maxAsking = keyserver.DefaultConcurrent * 3 / 4
 
 // speaksFor is the service that a token speaks for, and its life; empty for none. Hashes
 // are compared, so that the time which that takes tells nothing of any token.

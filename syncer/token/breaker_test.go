@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,6 +91,44 @@ func TestAnIssuerThatDoesNotAnswerHoldsUpOneExchange(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A token that is not used, since its issuer does not answer, is neither marked nor said to be read.
+func TestATokenThatIsNotUsedIsNotMarked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := wire.ForTest(t)
+		quiet := issuer.Serve(t, n.Host("quiet").MustListen(t), "")
+		s, err := token.NewIssuers([]token.Issuer{{URL: quiet.URL, ClientID: "portal"}}, n.Host("syncer").Transport(nil), time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		var read atomic.Int64
+		vault := &token.Memory{}
+		k := token.NewKeeper(token.Config{Vault: vault, Issuers: s, Instance: "one", Report: func(context.Context, token.Reading) (func(string), error) {
+			read.Add(1)
+			return func(string) {}, nil
+		}})
+		n.Cut("syncer", "quiet")
+		for i, federation := range []string{"f1", "f2", "f3", "f4", "f5"} {
+			of := token.Key{Owner: user, Federation: federation}
+			if err := k.Hold(t.Context(), of, token.Given{Serial: 1, Refresh: quiet.RefreshToken(user), Issuer: quiet.URL}); err != nil {
+				t.Fatal(err)
+			}
+			use := func() error { _, err := k.Access(t.Context(), of, 1); return err }
+			if i == 4 {
+				use = func() error { _, err := k.Revoke(t.Context(), of, 1, noted); return err }
+			}
+			if err := use(); err == nil {
+				t.Errorf("%s: an issuer that does not answer has answered", federation)
+			}
+			kept, err := vault.Get(t.Context(), user, federation)
+			if err != nil || (kept.BegunBy != "") != (i < 3) || read.Load() != int64(min(i+1, 3)) {
+				t.Errorf("%s: begun by %q, %d read, %v", federation, kept.BegunBy, read.Load(), err)
+			}
+		}
+	})
 }
 
 // An answer that begins and does not go on is none.

@@ -87,6 +87,9 @@ func (k *Keeper) revoke(ctx context.Context, of Key, kept *Stored) (Revocation, 
 	if kept.Refresh == "" {
 		return Revocation{Message: "it could not be revoked, because it could not be read where it was kept: revoke it at the issuer by hand"}, nil
 	}
+	if err := k.cfg.Issuers.Silent(kept); err != nil {
+		return Revocation{}, err
+	}
 	done, err := k.cfg.Report(ctx, Reading{Key: of, Serial: kept.Serial, Revoke: true})
 	if err != nil {
 		return Revocation{}, err

@@ -58,6 +58,9 @@ func (k *Keeper) respectMark(of Key, kept *Stored) error {
 // use exchanges exactly this version of the token. ErrChanged says that another one is
 // kept now, and that this one must not be used any more.
 func (k *Keeper) use(ctx context.Context, of Key, kept *Stored) (Access, error) {
+	if err := k.cfg.Issuers.Silent(kept); err != nil {
+		return Access{}, err // neither marked nor reported as read
+	}
 	done, err := k.cfg.Report(ctx, Reading{Key: of, Serial: kept.Serial})
 	if err != nil {
 		return Access{}, err

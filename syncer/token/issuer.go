@@ -195,9 +195,26 @@ func call[T any](s *Issuers, k *Stored, do func(Issuer) (T, error)) (out T, err 
 		return struct{}{}, err
 	})
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
-		err = fmt.Errorf("issuer %s does not answer, and was not asked again: %w", iss.URL, err)
+		err = notAsked(iss)
 	}
 	return out, err
+}
+
+func notAsked(iss Issuer) error {
+	return fmt.Errorf("issuer %s does not answer, and was not asked again", iss.URL)
+}
+
+// Silent is the error of a call about a token that would not be made now, since its issuer does not answer; nil otherwise.
+func (s *Issuers) Silent(k *Stored) error {
+	iss, err := s.of(k)
+	if err != nil {
+		return nil //nolint:nilerr // the call itself tells
+	}
+	b := s.breakers[iss.URL]
+	if state := b.State(); state == gobreaker.StateOpen || state == gobreaker.StateHalfOpen && b.Counts().Requests > 0 {
+		return notAsked(iss)
+	}
+	return nil
 }
 
 func (s *Issuers) exchange(ctx context.Context, iss Issuer, k *Stored) (Access, error) {

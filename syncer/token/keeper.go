@@ -50,6 +50,7 @@ type Given struct {
 type Exchanger interface {
 	Exchange(ctx context.Context, k *Stored) (Access, error)
 	Revoke(ctx context.Context, k *Stored) (bool, error)
+	Silent(k *Stored) error
 }
 
 // Config of a Keeper.
