@@ -99,7 +99,8 @@ func NewIssuers(list []Issuer, transport http.RoundTripper, now func() time.Time
 	return &Issuers{
 		list: list, now: now, breakers: breakers, known: map[string]endpoints{},
 		client: &http.Client{
-			Transport: openid.Bounded{Next: transport}, Timeout: callTimeout,
+			// Without a Timeout: each call's context has one, and an end by the client's own is not told as such by x/oauth2.
+			Transport: openid.Bounded{Next: transport},
 			// A redirected POST would take the token elsewhere.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
