@@ -28,6 +28,8 @@ type simulation struct {
 	waiting map[string][]string
 	running []map[string]string
 	jobs    int
+	// forgets says that no record tells what a job takes.
+	forgets bool
 	// elsewhere is an account whose federation has an endpoint alone, and second the account of a federation
 	// that has another name.
 	elsewhere, second string
@@ -71,7 +73,7 @@ func (s *simulation) view(t testing.TB) *view.View {
 		kvs = append(kvs, store.KV{Key: key, Value: value, CreateRevision: int64(len(kvs) + 1), ModRevision: int64(len(kvs) + 1)})
 	}
 	all := int64(s.places) * place.CPU
-	room := reservationOf(place)
+	room := roomOf(place)
 	at := record.At(time.Now())
 	job := func(id, account string) record.Job {
 		owner := account
@@ -96,7 +98,10 @@ func (s *simulation) view(t testing.TB) *view.View {
 		for name, account := range running {
 			j := job(name, account)
 			j.State, j.Attempt, j.Reserved = record.JobAssigned, 1, &room
-			j.Place = &record.Place{ClusterID: id, ServiceName: account, UID: account + id, ClusterUID: id}
+			j.Place = &record.Place{ClusterID: id, ServiceName: account, UID: account + id, ClusterUID: id, Takes: &room}
+			if s.forgets {
+				j.Place.Takes = nil
+			}
 			put(record.JobKey(name), j)
 		}
 	}
@@ -217,35 +222,54 @@ func TestJobsThatTakeNothingLeaveAPlaceForOthers(t *testing.T) {
 	}
 }
 
-// TestAnAccountWhoseJobsTakeMoreThanCanBeCountedGoesLast: a changed definition may request anything while its jobs run.
+// TestAnAccountWhoseJobsTakeMoreThanCanBeCountedGoesLast: a changed definition may request anything while its jobs run,
+// and records of the release before do not tell what those take.
 func TestAnAccountWhoseJobsTakeMoreThanCanBeCountedGoesLast(t *testing.T) {
 	for name, request := range map[string]delegation.Request{
 		"a quarter of all numbers": {CPU: 1 << 62, Memory: 1 << 62},
 		"the largest number":       {CPU: math.MaxInt64, Memory: math.MaxInt64},
 	} {
-		s := newSimulation(t, 1, 8, nil)
-		s.submit("greedy", 4)
-		s.submit("other", 2)
-		s.assign(t)
-		s.second = "greedy"
-		s.submit("second", 2) // of which the account holds more than the other one
-		s.submit("other", 2)
-		changed, need := &Needs{generation: 1, request: request}, &Needs{generation: 1, request: place}
-		p := newRound(&clock.FirstSeen{}, time.Now(), Weights{}, func(f *record.Federation) *Needs {
-			if f.UID == "greedy" {
-				return changed
-			}
-			return need
-		})
-		p.fill(s.view(t))
-		var order []string
-		for _, step := range p.steps {
-			order = append(order, step.next.Federation)
-		}
-		if !slices.Equal(order, []string{"other", "other"}) {
+		if order := orderAfterAChange(t, true, 4, 2, request); !slices.Equal(order, []string{"other", "other"}) {
 			t.Errorf("%s: the two places go to %v", name, order)
 		}
 	}
+}
+
+// TestAChangedDefinitionMakesNoRunningJobSmaller: what runs takes what it took when it was assigned. An account would
+// get what others have to get by a change of its definition.
+func TestAChangedDefinitionMakesNoRunningJobSmaller(t *testing.T) {
+	for name, request := range map[string]delegation.Request{"next to nothing": {CPU: 1, Memory: 1}, "all": {CPU: 1 << 40, Memory: 1 << 40}} {
+		for held, want := range map[[2]int][]string{{4, 2}: {"other", "other"}, {2, 4}: {"second", "second"}} {
+			if order := orderAfterAChange(t, false, held[0], held[1], request); !slices.Equal(order, want) {
+				t.Errorf("%s, and %d of its jobs run beside %d of another's: the two places go to %v", name, held[0], held[1], order)
+			}
+		}
+	}
+}
+
+// orderAfterAChange is to whom the last two of eight places go when jobs of two accounts run there, and the definition of the first
+// one's has come to request something else. Its waiting jobs are of its second federation.
+func orderAfterAChange(t *testing.T, forgets bool, first, other int, request delegation.Request) (order []string) {
+	t.Helper()
+	s := newSimulation(t, 1, 8, nil)
+	s.submit("first", first)
+	s.submit("other", other)
+	s.assign(t)
+	s.second, s.forgets = "first", forgets
+	s.submit("second", 2)
+	s.submit("other", 2)
+	changed, need := &Needs{generation: 1, request: request}, &Needs{generation: 1, request: place}
+	p := newRound(&clock.FirstSeen{}, time.Now(), Weights{}, func(f *record.Federation) *Needs {
+		if f.UID == "first" {
+			return changed
+		}
+		return need
+	})
+	p.fill(s.view(t))
+	for _, step := range p.steps {
+		order = append(order, step.next.Federation)
+	}
+	return order
 }
 
 // Users that always have more jobs come to have their weights' parts of each cluster, within one place for

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
-	"github.com/oscarfed/oscarfed/controlplane/delegation"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/internal/clock"
@@ -472,8 +471,4 @@ func (p *round) freeze(v *view.View, w offerAt) bool {
 	step.watch[record.FederationKey(uid)] = fl.rev
 	p.notes = append(p.notes, step)
 	return true
-}
-
-func reservationOf(r delegation.Request) record.Room {
-	return record.Room{Millicores: r.CPU, Bytes: r.Memory, GPUs: r.GPU}
 }

@@ -325,11 +325,11 @@ func (p *round) assign(v *view.View, h *head, c choice) {
 	if !m.Replica() {
 		next.Place = &record.Place{ServiceName: m.ServiceName, URL: m.URL}
 	} else {
+		room := roomOf(c.snapshot.Request)
 		next.Place = &record.Place{
 			ClusterID: m.ClusterID, ServiceName: m.ServiceName, UID: m.UID, ClusterUID: v.ClusterUID(m.ClusterID),
-			Name: record.JobName(m.ServiceName, next.Job, next.Attempt),
+			Name: record.JobName(m.ServiceName, next.Job, next.Attempt), Takes: &room,
 		}
-		room := reservationOf(c.snapshot.Request)
 		next.Reserved = &room
 		at := p.cluster(v, m.ClusterID)
 		step.base = at.promised

@@ -112,7 +112,7 @@ func (c *cluster) room(r delegation.Request) bool {
 
 // take enters one more job.
 func (c *cluster) take(account, federation string, r delegation.Request) {
-	c.promised = promise(c.promised, reservationOf(r), 1)
+	c.promised = promise(c.promised, roomOf(r), 1)
 	clear(c.fits)
 	if u := c.accounts[account]; u != nil {
 		u.amount = u.plus(r, 1)
@@ -126,14 +126,14 @@ func (p *round) usage(v *view.View, c *cluster, account string) *usage {
 		return u
 	}
 	u := &usage{federations: map[string]amount{}}
-	for uid, n := range v.Jobs.Holds.Get(view.Holder{Cluster: c.name, Account: account}).All() {
-		var r delegation.Request
-		if f := v.Federations.Get(uid).Rec; f != nil {
+	for held, n := range v.Jobs.Holds.Get(view.Holder{Cluster: c.name, Account: account}).All() {
+		r := requestOf(held.Takes)
+		if f := v.Federations.Get(held.Federation).Rec; !held.Known && f != nil {
 			if need := p.needs(f); need != nil {
-				r = need.request
+				r = need.request // what the definition says now: the nearest there is
 			}
 		}
-		u.federations[uid] = u.federations[uid].plus(r, n)
+		u.federations[held.Federation] = u.federations[held.Federation].plus(r, n)
 		u.amount = u.plus(r, n)
 	}
 	c.accounts[account] = u

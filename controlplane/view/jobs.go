@@ -16,9 +16,9 @@ type jobIndex struct {
 	// acceptance.
 	Order, Begun List
 	// Queued has, for a federation and an account, the queued jobs. Holds counts, for an account
-	// at a cluster, the jobs of each federation that are there.
+	// at a cluster, the jobs of each federation that are there, by what they take.
 	Queued Table[string, Table[string, Queue]]
-	Holds  Table[Holder, Table[string, int]]
+	Holds  Table[Holder, Table[Held, int]]
 	// ByFederation lists the jobs of a federation, ByCluster those that are at a cluster, and
 	// Posted those that go to an endpoint.
 	ByFederation, ByCluster Lists[string]
@@ -55,7 +55,7 @@ type AttemptID struct {
 
 func newJobIndex() jobIndex {
 	return jobIndex{
-		ByID: JobTable{map[string]jobSlot{}}, Queued: tableOf(map[string]Table[string, Queue]{}), Holds: tableOf(map[Holder]Table[string, int]{}),
+		ByID: JobTable{map[string]jobSlot{}}, Queued: tableOf(map[string]Table[string, Queue]{}), Holds: tableOf(map[Holder]Table[Held, int]{}),
 		ByFederation: newLists[string](), ByCluster: newLists[string](), Posted: tableOf(map[string]bool{}),
 		InFlight: tableOf(map[string]int{}), Users: tableOf(map[string]int{}), Senders: tableOf(map[string]Table[string, int]{}), States: tableOf(map[record.JobState]int{}),
 		Subjects: tableOf(map[string]Table[string, int]{}), Services: tableOf(map[string]Table[string, int]{}), Clusters: tableOf(map[string]Table[string, int]{}),
@@ -140,7 +140,7 @@ func (v *View) putJob(id string, slot jobSlot) {
 		}
 		if at := standsAt(old); at != "" {
 			x.ByCluster.mark(at, position, false)
-			countFor(x.Holds, Holder{at, AccountOf(old)}, old.Federation, -1)
+			countFor(x.Holds, Holder{at, AccountOf(old)}, heldOf(old), -1)
 		}
 		delete(x.Posted.m, id)
 		delete(x.Frozen.m, id)
@@ -168,7 +168,7 @@ func (v *View) putJob(id string, slot jobSlot) {
 		x.Posted.m[id] = true
 	default:
 		x.ByCluster.mark(standsAt(now), position, true)
-		countFor(x.Holds, Holder{standsAt(now), AccountOf(now)}, now.Federation, 1)
+		countFor(x.Holds, Holder{standsAt(now), AccountOf(now)}, heldOf(now), 1)
 	}
 }
 
@@ -192,14 +192,14 @@ func (x *jobIndex) count(j *record.Job, by int) {
 	}
 }
 
-// countFor adds by to the number of a federation's jobs that a table has for a key.
-func countFor[K comparable](table Table[K, Table[string, int]], key K, federation string, by int) {
+// countFor adds by to the number of jobs of a kind that a table has for a key.
+func countFor[K, Of comparable](table Table[K, Table[Of, int]], key K, of Of, by int) {
 	counts := table.m[key].m
 	if counts == nil {
-		counts = map[string]int{}
+		counts = map[Of]int{}
 		table.m[key] = tableOf(counts)
 	}
-	if addTo(counts, federation, by); len(counts) == 0 {
+	if addTo(counts, of, by); len(counts) == 0 {
 		delete(table.m, key)
 	}
 }

@@ -67,3 +67,17 @@ func (x *jobIndex) enqueue(j *record.Job, there bool) {
 
 // Holder is an account at a cluster.
 type Holder struct{ Cluster, Account string }
+
+// Held are jobs of a federation at a cluster that take the same of it; nothing is known of what those take that are not Known.
+type Held struct {
+	Federation string
+	Takes      record.Room
+	Known      bool
+}
+
+func heldOf(j *record.Job) Held {
+	if j.Place.Takes == nil {
+		return Held{Federation: j.Federation}
+	}
+	return Held{j.Federation, *j.Place.Takes, true}
+}

@@ -224,6 +224,8 @@ type Place struct {
 	ClusterUID string `json:"cluster_uid,omitempty"`
 	// Name of the Job at OSCAR.
 	Name string `json:"name,omitempty"`
+	// Takes is what the service requested of the cluster for a job when it was assigned; nil where that is not known.
+	Takes *Room `json:"takes,omitempty"`
 }
 
 // Where is the place in words: cluster/service, or the url.
