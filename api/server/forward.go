@@ -72,6 +72,7 @@ func (s *Server) forward(route v1.ForwardRoute) func(http.ResponseWriter, *http.
 		if err != nil {
 			return err
 		}
+		respond.StateOf(r).Passed = true
 		w.Header().Set(clusterHeader, out.ClusterID)
 		if len(out.Body) == 0 {
 			w.WriteHeader(out.Status)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -11,12 +12,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/oscarfed/oscarfed/api/server"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/runs"
 )
 
 // One line per request, and in it nothing of query, headers or bodies.
@@ -102,6 +105,46 @@ func TestMetrics(t *testing.T) {
 		if !contains(got, line+"\n") {
 			t.Errorf("no %s in\n%s", line, got)
 		}
+	}
+}
+
+// An answer of a function or an OSCAR is counted by its class. So it is no internal error of the control plane, nor an
+// outage, and users make no series.
+func TestAnswersThatArePassedOnAreCountedByTheirClass(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	f := &fake{}
+	srv := newServer(t, f, func(cfg *server.Config) { cfg.Registry = registry })
+	c := &client{t, srv.Handler()}
+	for _, status := range []int{200, 500, 503, 599} {
+		f.run = func(runs.Request) (*runs.Answer, error) {
+			return &runs.Answer{ClusterID: "b", Status: status, Header: http.Header{}, Length: 0, Body: http.NoBody}, nil
+		}
+		f.forwarded = &runs.ForwardAnswer{ClusterID: "b", Status: status}
+		for path, method := range map[string]string{"/run/a": "POST", "/system/volumes/v": "GET"} {
+			if got := c.do(method, path, "").StatusCode; got != status {
+				t.Errorf("%s %s answers %d, not %d", method, path, got, status)
+			}
+		}
+	}
+	f.err = errors.New("of the control plane itself")
+	c.do("POST", "/run/a", "")
+
+	w := httptest.NewRecorder()
+	srv.Metrics().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	var got []string
+	for line := range strings.Lines(w.Body.String()) {
+		if strings.HasPrefix(line, "oscarfed_http_requests_total") {
+			got = append(got, strings.TrimSpace(line))
+		}
+	}
+	if diff := cmp.Diff([]string{
+		`oscarfed_http_requests_total{code="2xx",method="GET",route="/system/volumes/{name}"} 1`,
+		`oscarfed_http_requests_total{code="2xx",method="POST",route="/run/{service}"} 1`,
+		`oscarfed_http_requests_total{code="500",method="POST",route="/run/{service}"} 1`,
+		`oscarfed_http_requests_total{code="5xx",method="GET",route="/system/volumes/{name}"} 3`,
+		`oscarfed_http_requests_total{code="5xx",method="POST",route="/run/{service}"} 3`,
+	}, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

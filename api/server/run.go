@@ -108,6 +108,7 @@ func (s *Server) passAnswer(w http.ResponseWriter, r *http.Request, answer *runs
 	if answer.Length >= 0 && answer.Length <= maxRunAnswer {
 		h.Set("Content-Length", strconv.FormatInt(answer.Length, 10))
 	}
+	respond.StateOf(r).Passed = true
 	w.WriteHeader(answer.Status)
 	end, _ := r.Context().Deadline() // streamed has set one
 	if err := pour(w, answer.Body, maxRunAnswer, end.Add(writeSlack)); err != nil {

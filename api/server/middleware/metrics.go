@@ -28,7 +28,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "oscarfed_http_requests_total",
-			Help: "Requests answered, by route, method and status.",
+			Help: "Requests answered, by route, method and status; of what a function or an OSCAR has answered by its class, such as 5xx.",
 		}, []string{"route", "method", "code"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "oscarfed_http_request_duration_seconds",
@@ -60,11 +60,20 @@ func (m *Metrics) measure(next http.Handler) http.Handler {
 			if respond.StateOf(r).Watch {
 				method = "WATCH" // its duration says nothing of the others'
 			}
-			m.requests.WithLabelValues(route, method, strconv.Itoa(statusOf(ww))).Inc()
+			m.requests.WithLabelValues(route, method, codeLabel(statusOf(ww), respond.StateOf(r).Passed)).Inc()
 			m.duration.WithLabelValues(route, method).Observe(time.Since(start).Seconds())
 		}()
 		next.ServeHTTP(ww, r)
 	})
+}
+
+// codeLabel is a status of ours, or the class of one that was passed on: that is no fault of the control plane's, and a
+// function may answer with any.
+func codeLabel(status int, passed bool) string {
+	if passed {
+		return strconv.Itoa(status/100) + "xx"
+	}
+	return strconv.Itoa(status)
 }
 
 func methodLabel(method string) string {

@@ -30,6 +30,8 @@ type State struct {
 	Location string
 	// Watch says that the answer is a stream of events that nothing but its caller ends.
 	Watch bool
+	// Passed says that the status is not ours: a function, or an OSCAR, has answered with it.
+	Passed bool
 }
 
 type stateKey struct{}
