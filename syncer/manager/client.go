@@ -22,7 +22,9 @@ import (
 const (
 	maxListBody   = 64 << 20
 	maxObjectBody = 8 << 20
-	maxPassword   = 4 << 10
+	// maxRefusal is of an answer that is no success: its beginning says what is wrong.
+	maxRefusal  = 64 << 10
+	maxPassword = 4 << 10
 )
 
 // Config tells where the local OSCAR is and how to speak to it.
@@ -184,11 +186,12 @@ func (c *Client) do(ctx context.Context, in call) ([]byte, error) {
 		return fail(0, nil, err)
 	}
 	defer resp.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(resp.Body, in.limit+1))
 	if resp.StatusCode < 200 || resp.StatusCode > 299 || in.success != 0 && resp.StatusCode != in.success {
 		// What follows the status, JSON or not, does not make it a success.
+		data, _ := io.ReadAll(io.LimitReader(resp.Body, min(in.limit, maxRefusal))) // as much as there is
 		return fail(resp.StatusCode, data, nil)
 	}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, in.limit+1))
 	if err != nil {
 		return fail(0, nil, fmt.Errorf("read the answer: %w", err))
 	}
@@ -235,10 +238,10 @@ func unexpected(in call, err error) error {
 		Err: fmt.Errorf("the answer is not what OSCAR v4.1 sends: %w", err)}
 }
 
-// Cut shortens a text to at most limit bytes and makes it valid UTF-8.
+// Cut shortens a text to at most limit bytes and makes it valid UTF-8. The rest of a longer text is not kept.
 func Cut(text string, limit int) string {
 	if len(text) > limit {
-		text = strings.ToValidUTF8(text[:limit], "") // a rune that was cut through
+		text = strings.Clone(strings.ToValidUTF8(text[:limit], "")) // without a rune that was cut through
 	}
 	return strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD"))
 }

@@ -7,7 +7,9 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,6 +52,43 @@ func client(t *testing.T, handler http.Handler, change ...func(*manager.Config))
 		server.Close()
 	})
 	return c
+}
+
+// An error keeps of a long answer what it shows: thousands of services may each have one. What follows is not read.
+func TestAnErrorKeepsNoMoreOfAnAnswerThanItShows(t *testing.T) {
+	const long, calls = 4 << 20, 16
+	var sent atomic.Int64
+	c := client(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusInternalServerError)
+		piece := []byte(strings.Repeat("<p>all went wrong</p>\n", 1000))
+		for n := 0; n < long; n += len(piece) {
+			if _, err := w.Write(piece); err != nil {
+				return // nobody reads on
+			}
+			sent.Add(int64(len(piece)))
+		}
+	}))
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	errs := make([]error, calls)
+	for i := range errs {
+		errs[i] = c.Create(t.Context(), "svc", []byte("{}"), "", time.Minute)
+		if api, ok := errors.AsType[*manager.APIError](errs[i]); !ok || api.Status != 500 || !strings.HasPrefix(api.Body, "<p>all went") || len(api.Body) > 4096 {
+			t.Fatalf("%.200v", errs[i])
+		}
+	}
+	if kept := heap() - before; kept > long {
+		t.Errorf("%d errors keep %d bytes", len(errs), kept)
+	}
+	if sent.Load() > calls*long/2 {
+		t.Errorf("%d bytes were read", sent.Load())
+	}
+	runtime.KeepAlive(errs)
 }
 
 // TestAgainstOSCAR takes a service through its life.
