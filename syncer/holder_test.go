@@ -3,9 +3,11 @@ package syncer_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 	"github.com/oscarfed/oscarfed/syncer/token"
 	"github.com/oscarfed/oscarfed/test/await"
+	"github.com/oscarfed/oscarfed/test/issuer"
 )
 
 // vault is a place for tokens in which a test can do something as one is deleted.
@@ -255,6 +258,58 @@ func TestATokenThatWasGivenAfterTheOrderIsRevokedByTheNext(t *testing.T) {
 		if h := r.holding(); !h.Revoked || h.Reason != "" || !iss.Revoked(refresh) {
 			t.Errorf("reported %+v", h)
 		}
+	})
+}
+
+// A token that gave no access token is reported as failing as long as one is needed. After that it is not tried, and the
+// report says so, until one is needed again.
+func TestATokenFailsAsLongAsOneIsNeeded(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		iss := newIssuer(t, r.net)
+		r.start(func(c *syncer.Config) {
+			c.Vault, c.Issuers = &vault{}, []token.Issuer{{URL: iss.URL, ClientID: "oscarfed"}}
+		})
+		p := newReplica("grayify")
+		r.makeReady(p)
+		r.hold(p, 7, iss.RefreshToken("cluster_admin"))
+		var away atomic.Bool
+		var tries atomic.Int64
+		iss.Grant(issuer.Grants{Before: func() int {
+			tries.Add(1)
+			if away.Load() {
+				return http.StatusBadGateway
+			}
+			return 0
+		}})
+		member, ask := newIdentity(t), record.TokenAskKey(clusterID, "fed", "oscar-cluster-b")
+		reported := func(state record.HoldState) *record.Holding {
+			t.Helper()
+			r.eventually("it is "+string(state), func() bool { return r.holding().State == state })
+			return r.holding()
+		}
+
+		away.Store(true)
+		r.put(ask, record.TokenAsk{V: 1, Nonce: "first", Recipient: member.Recipient(), AskedAt: record.At(time.Now())})
+		if h := reported(record.HoldFailing); h.Reason != record.ReasonTokenHolderAway || !strings.HasSuffix(h.Message, "502; it is tried again") {
+			t.Errorf("reported %+v", h)
+		}
+		<-time.After(10 * time.Minute) // of the test's clock
+		if h := r.holding(); h.State != record.HoldFailing || tries.Load() < 5 {
+			t.Errorf("reported %+v after %d tries", h, tries.Load())
+		}
+		r.remove(ask)
+		if h := reported(record.HoldStored); h.Reason != "" || !strings.HasSuffix(h.Message, "502; it is tried again when one is needed") {
+			t.Errorf("reported %+v", h)
+		}
+		before := tries.Load()
+		<-time.After(time.Hour)
+		if tries.Load() != before {
+			t.Errorf("it is tried although nothing needs it")
+		}
+		away.Store(false)
+		r.put(ask, record.TokenAsk{V: 1, Nonce: "second", Recipient: member.Recipient(), AskedAt: record.At(time.Now())})
+		r.eventually("the report is of the last use", func() bool { h := r.holding(); return h.State == record.HoldStored && h.Message == "" })
 	})
 }
 

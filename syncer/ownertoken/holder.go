@@ -25,6 +25,8 @@ const (
 	failingAfter = 3
 	// renewedSlack is how old the reported time of a renewal may be.
 	renewedSlack = 24 * time.Hour
+	// triedAgain ends a report of what goes on to fail.
+	triedAgain = "; it is tried again"
 )
 
 // granted is what the envelope of a Grant holds. The nonce binds it to one want: an
@@ -228,7 +230,7 @@ func (t *Tokens) reportWaiting(ctx context.Context, h *heldToken, err error) err
 	if t.queue.Retries(h.federation) < failingAfter {
 		return nil
 	}
-	return t.reportHolding(ctx, h, record.Holding{State: record.HoldWaiting, Message: err.Error() + "; it is tried again"})
+	return t.reportHolding(ctx, h, record.Holding{State: record.HoldWaiting, Message: err.Error() + triedAgain})
 }
 
 // answer gives an access token to the members that ask for one through the control plane, and
@@ -237,7 +239,7 @@ func (t *Tokens) answer(ctx context.Context, view *store.MirrorView, h *heldToke
 	asks := t.unanswered(view, h.federation)
 	local := t.needs.wanted(h.federation)
 	if len(asks) == 0 && !local {
-		return nil
+		return t.rests(ctx, h)
 	}
 	access, err := t.keeper.Access(ctx, h.of(), h.order.Serial)
 	lost, isLost := errors.AsType[*token.LostError](err)
@@ -248,7 +250,7 @@ func (t *Tokens) answer(ctx context.Context, view *store.MirrorView, h *heldToke
 	case err != nil:
 		if t.queue.Retries(h.federation) >= failingAfter {
 			t.learn(h.federation, need{reason: record.ReasonTokenHolderAway, message: err.Error()})
-			failing := record.Holding{State: record.HoldFailing, Reason: record.ReasonTokenHolderAway, Message: err.Error() + "; it is tried again"}
+			failing := record.Holding{State: record.HoldFailing, Reason: record.ReasonTokenHolderAway, Message: err.Error() + triedAgain}
 			err = errors.Join(err, t.reportHolding(ctx, h, failing))
 		}
 		return err
@@ -267,6 +269,17 @@ func (t *Tokens) answer(ctx context.Context, view *store.MirrorView, h *heldToke
 		next.RenewedAt = &at
 	}
 	return t.reportHolding(ctx, h, next)
+}
+
+// rests reports of a token that gave no access token when one was needed last, and that nothing needs any more: it is not
+// tried again before that. What needs one has said so when a session is some time old.
+func (t *Tokens) rests(ctx context.Context, h *heldToken) error {
+	if h.report.State != record.HoldFailing || t.session.Now().Sub(t.session.Started) < needsKept {
+		return nil
+	}
+	why := strings.TrimSuffix(h.report.Message, triedAgain)
+	return t.reportHolding(ctx, h, record.Holding{State: record.HoldStored,
+		Message: "when an access token was needed last, there was none: " + why + "; it is tried again when one is needed"})
 }
 
 // asking is one member's ask.

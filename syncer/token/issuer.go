@@ -269,7 +269,7 @@ func (s *Issuers) refusal(ctx context.Context, iss Issuer, err error) error {
 	case said.Response.StatusCode >= 300 && said.Response.StatusCode < 500:
 		s.forget(iss) // it may have moved
 	}
-	return fmt.Errorf("issuer %s answered %d %s", iss.URL, said.Response.StatusCode, words(said.ErrorCode))
+	return fmt.Errorf("issuer %s answered %s", iss.URL, strings.TrimSpace(fmt.Sprint(said.Response.StatusCode, " ", words(said.ErrorCode))))
 }
 
 // words cuts what an issuer says to what belongs into a message.
