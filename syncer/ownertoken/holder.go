@@ -145,9 +145,8 @@ func (t *Tokens) reconcileHold(ctx context.Context, view *store.MirrorView, h *h
 
 // applies says whether a service of the federation is to stand here.
 func (t *Tokens) applies(view *store.MirrorView, federation string) bool {
-	for kv := range view.Prefix(record.DesiredServicesPrefix(t.session.ID)) {
-		d, err := store.Decode[record.Desired](kv)
-		if err == nil && d.Federation == federation && d.Intent == record.IntentApply {
+	for _, d := range t.session.OfFederation(view, federation) {
+		if d.Intent == record.IntentApply {
 			return true
 		}
 	}

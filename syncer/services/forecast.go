@@ -119,28 +119,47 @@ func (f *forecast) backlog(n int) time.Duration {
 }
 
 // outstanding names the creations and changes that were ordered, or voted yes
-// for, and have no outcome yet.
+// for, and have no outcome yet. Each record is decoded once: a cluster may have thousands, and many votes are cast at once.
 func (s *Services) outstanding(view *store.MirrorView) map[string]bool {
-	out := map[string]bool{}
+	s.ordersMu.Lock()
+	defer s.ordersMu.Unlock()
+	out, orders := map[string]bool{}, make(map[string]order, len(s.orders))
 	for kv := range view.Prefix(record.DesiredServicesPrefix(s.session.ID)) {
-		d, err := store.Decode[record.Desired](kv)
-		if err != nil || d.Tombstone() {
-			continue
-		}
 		name := record.ParseKey(kv.Key).Name
-		o := s.session.Observed(view, name, d.UID)
-		switch d.Intent {
-		case record.IntentPrepare:
-			if vote := o.VoteOn(kv.ModRevision); vote != nil && vote.Answer == record.VoteYes {
-				out[name] = true
-			}
-		case record.IntentApply:
-			if o == nil || o.DesiredRevision != kv.ModRevision {
-				out[name] = true
-			}
+		reported, _ := view.KV(record.ObservedServiceKey(s.session.ID, name))
+		o, known := s.orders[name]
+		if !known || o.desired != kv.ModRevision || o.observed != reported.ModRevision {
+			o = order{desired: kv.ModRevision, observed: reported.ModRevision, open: s.isOutstanding(view, name, kv)}
+		}
+		orders[name] = o
+		if o.open {
+			out[name] = true
 		}
 	}
+	s.orders = orders
 	return out
+}
+
+// order is whether an order has no outcome yet, by the revisions of its records.
+type order struct {
+	desired, observed int64
+	open              bool
+}
+
+func (s *Services) isOutstanding(view *store.MirrorView, name string, kv store.KV) bool {
+	d, err := store.Decode[record.Desired](kv)
+	if err != nil || d.Tombstone() {
+		return false
+	}
+	o := s.session.Observed(view, name, d.UID)
+	switch d.Intent {
+	case record.IntentPrepare:
+		vote := o.VoteOn(kv.ModRevision)
+		return vote != nil && vote.Answer == record.VoteYes
+	case record.IntentApply:
+		return o == nil || o.DesiredRevision != kv.ModRevision
+	}
+	return false
 }
 
 // Mirrored drops, by a new view of the records, the promises whose prepare is gone or has become an

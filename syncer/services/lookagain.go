@@ -43,13 +43,10 @@ func (s *Services) Resync(view *store.MirrorView, began time.Time) {
 // its owner's token is voted on again.
 func (s *Services) TokenArrived(view *store.MirrorView, federation string) {
 	now := s.session.Now()
-	for kv := range view.Prefix(record.DesiredServicesPrefix(s.session.ID)) {
-		d, err := store.Decode[record.Desired](kv)
-		if err != nil || d.Federation != federation || d.Tombstone() {
-			continue
+	for name, d := range s.session.OfFederation(view, federation) {
+		if !d.Tombstone() {
+			s.lookAgain(name, now)
 		}
-		name := record.ParseKey(kv.Key).Name
-		s.lookAgain(name, now)
 	}
 }
 

@@ -125,6 +125,10 @@ type Services struct {
 	// requested when there was last reason to look at a name.
 	periodic  map[string]bool
 	requested map[string]time.Time
+
+	// orders are those of the last view that was looked at for what is outstanding.
+	ordersMu sync.Mutex
+	orders   map[string]order
 }
 
 // New starts nothing.

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"bytes"
+	"iter"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -113,6 +115,22 @@ func DesiredIn(view *store.MirrorView, key string) *record.Desired {
 		return nil
 	}
 	return d
+}
+
+// OfFederation runs over the desired services of a federation that can be read, by name. Of the others of the cluster,
+// which may be thousands, hardly any is decoded.
+func (c *Cluster) OfFederation(view *store.MirrorView, federation string) iter.Seq2[string, *record.Desired] {
+	return func(yield func(string, *record.Desired) bool) {
+		for kv := range view.Prefix(record.DesiredServicesPrefix(c.ID)) {
+			if !bytes.Contains(kv.Value, []byte(federation)) {
+				continue
+			}
+			d, err := store.Decode[record.Desired](kv)
+			if err == nil && d.Federation == federation && !yield(record.ParseKey(kv.Key).Name, d) {
+				return
+			}
+		}
+	}
 }
 
 // Standing is what holds for the whole cluster.
