@@ -265,7 +265,8 @@ func (e *Enrolment) renew(ctx context.Context) error {
 	return nil
 }
 
-// accept checks an answer, saves it and uses it.
+// accept checks an answer, saves it and uses it. A renewal that cannot be saved is used all the same, since the one before
+// ends: the next start renews that one. What else cannot be saved is not used.
 func (e *Enrolment) accept(answer v1.Enrolment, token, refused string) error {
 	s := saved{V: 1, Enrolment: answer, ReceivedAt: e.cfg.Now().UTC(), Token: token, RefusedToken: refused}
 	next, err := check(s, e.cfg.ClusterID, e.key)
@@ -273,7 +274,11 @@ func (e *Enrolment) accept(answer v1.Enrolment, token, refused string) error {
 		return fmt.Errorf("the control plane's answer cannot be used: %w", err)
 	}
 	if err := save(e.file, s); err != nil {
-		return fmt.Errorf("the enrolment: %w", err)
+		had := e.present.Load()
+		if had == nil || had.Token != token || had.accessChanged(next) {
+			return fmt.Errorf("the enrolment: %w", err)
+		}
+		e.log.Error("the renewed certificate cannot be saved; it is used until this process ends", "error", err)
 	}
 	e.use(next)
 	return nil

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -138,6 +141,47 @@ func TestARefusedRenewal(t *testing.T) {
 			now, err := e.Certificate()
 			return err == nil && now.Leaf.SerialNumber.Cmp(before.Leaf.SerialNumber) != 0
 		})
+	})
+}
+
+// On a disk that is full, or read only, certificates are renewed all the same, as long as the process lives. Another etcd is
+// not gone to before it is kept where that is: what begins anew reads it there.
+func TestARenewalNeedsNoDisk(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		m := newMachine(t)
+		e := m.ensured()
+		ended := m.run(e)
+		kept := filepath.Join(m.dir, "enrolment.json")
+		before := read(t, m.dir, "enrolment.json")
+		if err := errors.Join(os.Remove(kept), os.MkdirAll(filepath.Join(kept, "in the way"), 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			pass(24 * time.Hour)
+			cert, err := e.Certificate()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !cert.Leaf.NotAfter.After(time.Now()) {
+				t.Errorf("it ended at %s", cert.Leaf.NotAfter)
+			}
+		}
+		m.set(func() { m.endpoint = "https://127.0.0.2:2379" })
+		pass(24 * time.Hour)
+		select {
+		case err := <-ended:
+			t.Errorf("it ended with %v", err)
+		default:
+		}
+		if err := errors.Join(os.RemoveAll(kept), os.WriteFile(kept, []byte(before), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; !errors.Is(err, enroll.ErrAccessChanged) {
+			t.Errorf("it ended with %v", err)
+		}
+		if _, endpoints := m.open().Etcd(); !slices.Equal(endpoints, []string{m.endpoint}) {
+			t.Errorf("%v is kept", endpoints)
+		}
 	})
 }
 
