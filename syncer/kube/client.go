@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/http"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +35,8 @@ const (
 	// perSecond and burst bound how many requests are sent.
 	perSecond = 50
 	burst     = 100
+	// longestWait is how long is waited at most when an answer tells to come back later.
+	longestWait = 30 * time.Second
 )
 
 // Labels.
@@ -118,6 +122,7 @@ func New(conf *rest.Config, cfg Config) (*Client, error) {
 	conf.Timeout = streamTimeout
 	conf.QPS, conf.Burst = perSecond, burst
 	conf.WarningHandler = rest.NoWarnings{}
+	conf.Wrap(func(next http.RoundTripper) http.RoundTripper { return impatient{next} })
 	client, err := kubernetes.NewForConfig(conf)
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes: %w", err)
@@ -137,6 +142,23 @@ func New(conf *rest.Config, cfg Config) (*Client, error) {
 		return nil, fmt.Errorf("kubernetes: %w", err)
 	}
 	return &Client{cfg: cfg, kube: client, lists: lists, metadata: meta, dynamic: dyn, now: cfg.Now, changing: make(chan struct{}, 1)}, nil
+}
+
+// impatient shortens the wait that an answer of the API server, or of a proxy before it, asks for: client-go waits as long as
+// it is told, and a watch has no other end.
+type impatient struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (t impatient) RoundTrip(r *http.Request) (*http.Response, error) {
+	const header = "Retry-After"
+	resp, err := t.next.RoundTrip(r)
+	if err != nil {
+		return resp, err
+	}
+	if seconds, err := strconv.Atoi(resp.Header.Get(header)); err == nil && seconds > int(longestWait/time.Second) {
+		resp.Header.Set(header, strconv.Itoa(int(longestWait/time.Second)))
+	}
+	return resp, nil
 }
 
 // logging makes client-go log to our logger.
