@@ -301,6 +301,26 @@ func TestVotesShareLists(t *testing.T) {
 	})
 }
 
+// The write queue that is told is that of the present session: a cluster that is paused, or whose OSCAR is away, has none.
+func TestNothingWaitsForAWriteAfterASession(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		registry := prometheus.NewRegistry()
+		r.start(func(c *syncer.Config) { c.Registry = registry })
+		r.fault(oscarsim.OpCreate, oscarsim.FaultHang, 1)
+		blocker := newReplica("blocker")
+		r.want(blocker, record.IntentApply)
+		r.eventually("a create hangs", func() bool { return len(r.calls(blocker.name)) == 1 })
+		for i := range 3 {
+			r.want(newReplica(fmt.Sprintf("many-%d", i)), record.IntentApply)
+		}
+		r.eventually("the others wait", func() bool { return queued(t, registry) == 3 })
+		r.register(record.ClusterPaused)
+		r.revokeSession()
+		r.eventually("none waits", func() bool { return queued(t, registry) == 0 })
+	})
+}
+
 // TestWritesGoOneByOneMostUrgentFirst: behind a write that hangs, the others
 // wait; then the one with the earliest deadline goes first, and the deletion of
 // a rollback last. A vote waits for none of them.

@@ -160,6 +160,7 @@ func (s *Services) Run(ctx context.Context) {
 	})
 	all.Go(func() { s.listen(ctx) })
 	all.Wait()
+	s.process.metrics.queue.Set(0) // what waited is decided anew
 	s.remember()
 }
 
