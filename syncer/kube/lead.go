@@ -211,7 +211,9 @@ func WhyNoLease(err error) string {
 	switch {
 	case apierrors.IsNotFound(err):
 		return what + ": OSCAR's namespace of services is not there"
-	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+	case apierrors.IsUnauthorized(err):
+		return what + ": Kubernetes does not accept its credentials; look at its kubeconfig, or at the token of its service account"
+	case apierrors.IsForbidden(err):
 		return what + ": it has not the right; its Role is in deploy/rbac, or in the chart"
 	case err != nil:
 		return what + ": Kubernetes does not answer"

@@ -10,6 +10,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/oscarfed/oscarfed/store/storetest"
 	"github.com/oscarfed/oscarfed/syncer/kube"
@@ -205,6 +206,25 @@ func TestALeaseThatCannotBeHadIsToldOnce(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "\n"); n > 3 {
 		t.Errorf("%d lines:\n%s", n, log)
+	}
+}
+
+// Why there is no Lease says what is to be done: rights are given, credentials renewed, and an API server waited for.
+func TestWhyThereIsNoLease(t *testing.T) {
+	t.Parallel()
+	of := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+	ways := map[string]error{
+		"its Role is in deploy/rbac":   apierrors.NewForbidden(of, kube.LeaseName, errors.New("no")),
+		"the token of its service":     apierrors.NewUnauthorized("the token has expired"),
+		"namespace of services is not": apierrors.NewNotFound(of, kube.LeaseName),
+		"Kubernetes does not answer":   context.DeadlineExceeded,
+	}
+	for want, err := range ways {
+		for other := range ways {
+			if why := kube.WhyNoLease(err); strings.Contains(why, other) != (other == want) {
+				t.Errorf("%v: %s", err, why)
+			}
+		}
 	}
 }
 
