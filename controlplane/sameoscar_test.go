@@ -16,6 +16,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/recovery"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/storetest"
 	"github.com/oscarfed/oscarfed/test/await"
 )
 
@@ -106,6 +107,35 @@ func TestOneOSCARUnderTwoIdsStopsTheSecond(t *testing.T) {
 		w.sameAs("c", "")
 		if _, err := w.create(); err != nil {
 			t.Error("with an OSCAR of its own:", err)
+		}
+	})
+}
+
+// TestWhatWasSeenOfAClusterIsNotToldTheNextOneOfThatName: as an instance writes that its OSCAR is another one's, another
+// cluster is registered under that id.
+func TestWhatWasSeenOfAClusterIsNotToldTheNextOneOfThatName(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		c, faults := w.clusters["c"], new(storetest.Faults)
+		startControlPlane(t, w.net.Open(t, "slow", store.Config{DialOptions: faults.DialOptions()}), w.identity)
+		w.tellsOscar("b", "same")
+		c.disconnect()
+		<-time.After(time.Second) // both have noted it
+		replaced := make(chan struct{})
+		faults.BeforeWrite(func() {
+			defer close(replaced)
+			w.sameAs("c", "b")
+			w.replace(c)
+		})
+		w.tellsOscar("c", "same")
+		<-replaced
+		<-time.After(time.Second)
+		kv, err := w.store.Get(t.Context(), record.DesiredClusterKey("c"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if told, err := store.Decode[record.DesiredCluster](kv); err != nil || told.SameOscarAs != "" {
+			t.Errorf("it is told %+v, %v", told, err)
 		}
 	})
 }

@@ -95,10 +95,11 @@ func New(cfg Config) (*Controller, error) {
 		OnError: failed("its removal"),
 	})
 	c.excessive = worker.New(worker.Config[string]{
-		Handle: once(c.revokeExcessive), MinBackoff: 50 * time.Millisecond, MaxBackoff: time.Minute,
+		Handle: once(c.revokeExcessive), MinBackoff: 50 * time.Millisecond, MaxBackoff: time.Minute, Stale: []error{gate.ErrStale},
 		OnError: failed("revoke it, since it writes too much"),
 	})
 	cfg.State.Subscribe(c.stateChanged)
+	cfg.State.Observe(c.forgive)
 	return c, errors.Join(cfg.Registry.Register(c.revoked), cfg.Registry.Register(newConnectedGauge(cfg.State)))
 }
 
@@ -115,6 +116,10 @@ func (c *Controller) stateChanged(news *view.Changes) {
 	for _, cluster := range news.Departed {
 		c.departed.Add(cluster)
 	}
+}
+
+// forgive has the meter forget what was written before a readmission, or another registration, is to be seen.
+func (c *Controller) forgive(_ *view.View, news *view.Changes) {
 	for _, cluster := range news.Forgiven {
 		c.meter.Forgive(cluster)
 	}

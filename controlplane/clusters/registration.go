@@ -18,6 +18,12 @@ func decodeAt[T any](v store.View, key string) (*T, error) {
 	return store.Decode[T](kv)
 }
 
+// revisionAt is when the record at a key of a view was last written; 0 when there is none.
+func revisionAt(v store.View, key string) int64 {
+	kv, _ := v.KV(key)
+	return kv.ModRevision
+}
+
 // registration is what the view has of a cluster: its registration, and what its syncer is
 // told; nil for what is not there.
 func registration(v store.View, id string) (*record.Cluster, *record.DesiredCluster, error) {

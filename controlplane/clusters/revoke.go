@@ -21,7 +21,10 @@ func (c *Controller) revokeExcessive(ctx context.Context, id string) error {
 	if err := c.gate.Fresh(ctx); err != nil {
 		return err
 	}
-	// A readmission, or another registration, that was seen just now has forgiven it.
+	// What the meter says is of the registration that is seen here, or of a later one: a readmission, or another
+	// registration, has forgiven it before it is seen.
+	var seen, seenTold int64
+	c.state.Read(func(v *view.View) { seen, seenTold = v.Clusters.Get(id).Rev, v.Nodes.Get(id).DesiredSelf.Rev })
 	passed := c.meter.Passed(id)
 	if passed == "" {
 		return nil
@@ -36,6 +39,9 @@ func (c *Controller) revokeExcessive(ctx context.Context, id string) error {
 			reg, told, err := registration(v, id)
 			if err != nil || told == nil || told.Revoked != nil || reg != nil && reg.Revoked != nil {
 				return err
+			}
+			if revisionAt(v, key) != seen || revisionAt(v, desired) != seenTold {
+				return gate.ErrStale
 			}
 			written = true
 			tx.Expect(key)
@@ -106,7 +112,8 @@ func (c *Controller) Readmit(ctx context.Context, caller identity.Caller, id str
 		tx.ExpectUnwritten(record.ObservedPrefix(id), seen)
 		tx.ExpectUnwritten(record.DesiredPrefix(id), seen)
 		state := cmp.Or(reg.Revoked.State, record.ClusterActive)
-		reg.Revoked, reg.State, told.State = nil, state, state
+		at := record.At(c.cfg.Now())
+		reg.Revoked, reg.ReadmittedAt, reg.State, told.State = nil, &at, state, state
 		tx.Expect(key)
 		tx.Expect(desired)
 		tx.Put(key, reg)

@@ -20,7 +20,8 @@ const oscarStays = 5 * time.Minute
 // MarkSameOscar tells each cluster that has to do with this one whether its OSCAR is another
 // one's, too. It returns when to look again, if that is not certain yet.
 func (c *Controller) MarkSameOscar(ctx context.Context, cluster string) (again time.Duration, err error) {
-	wrong, now := map[string]string{}, c.cfg.Now()
+	type verdict struct{ uid, is string }
+	wrong, now := map[string]verdict{}, c.cfg.Now()
 	c.state.Read(func(v *view.View) {
 		for other := range v.WithOscarOf(cluster) {
 			_, registered := v.Clusters.Lookup(other)
@@ -39,18 +40,19 @@ func (c *Controller) MarkSameOscar(ctx context.Context, cluster string) (again t
 				again = max(again, left)
 				continue
 			}
-			wrong[other] = is
+			wrong[other] = verdict{told.UID, is}
 		}
 	})
-	for other, is := range wrong {
-		if err := c.writeSameOscar(ctx, other, is); err != nil {
+	for other, w := range wrong {
+		if err := c.writeSameOscar(ctx, other, w.uid, w.is); err != nil {
 			return 0, err
 		}
 	}
 	return again, nil
 }
 
-func (c *Controller) writeSameOscar(ctx context.Context, cluster, first string) error {
+// writeSameOscar tells a cluster, unless it was registered anew since.
+func (c *Controller) writeSameOscar(ctx context.Context, cluster, uid, first string) error {
 	key, desired := record.ClusterKey(cluster), record.DesiredClusterKey(cluster)
 	written := false
 	res, err := c.store.Update(ctx, store.Update{
@@ -58,7 +60,7 @@ func (c *Controller) writeSameOscar(ctx context.Context, cluster, first string) 
 		Build: func(v store.View, tx *store.Txn) error {
 			written = false
 			reg, told, err := registration(v, cluster)
-			if err != nil || reg == nil || told == nil || told.UID != reg.UID || told.SameOscarAs == first {
+			if err != nil || reg == nil || told == nil || reg.UID != uid || told.UID != uid || told.SameOscarAs == first {
 				return err
 			}
 			written = true

@@ -93,9 +93,16 @@ func (v *View) applyRegistration(cluster string, kv store.KV, exists bool) {
 	v.ofOscar(cluster, true)
 	v.orders.setCluster(cluster, v.Clusters.m[cluster].Rec != nil)
 	v.news.Records.Clusters = append(v.news.Records.Clusters, Reported[record.Cluster]{Cluster: cluster, Replaced: Replaced[record.Cluster]{old, v.Clusters.m[cluster].Rec}})
-	if now := v.Clusters.m[cluster].Rec; now != nil && (old == nil || old.UID != now.UID || old.Revoked != nil && now.Revoked == nil) {
+	if now := v.Clusters.m[cluster].Rec; now != nil && (old == nil || old.UID != now.UID || readmitted(old, now)) {
 		v.news.Forgiven = append(v.news.Forgiven, cluster)
 	}
+}
+
+// readmitted says whether a revocation ended between two states of a registration. An instance that lags may have seen
+// neither its beginning nor its end; older versions note no end.
+func readmitted(old, now *record.Cluster) bool {
+	return old.Revoked != nil && now.Revoked == nil ||
+		now.ReadmittedAt != nil && (old.ReadmittedAt == nil || !old.ReadmittedAt.Equal(now.ReadmittedAt.Time))
 }
 
 func (v *View) applyDeleted(uid string, kv store.KV, exists bool) {

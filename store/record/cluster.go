@@ -19,6 +19,8 @@ type Cluster struct {
 	Joined *Joined `json:"joined,omitempty"`
 	// Revoked stays until the cluster is readmitted, also while it is being removed.
 	Revoked *Revocation `json:"revoked,omitempty"`
+	// ReadmittedAt is when the last revocation ended; nil before the first one has.
+	ReadmittedAt *Time `json:"readmitted_at,omitempty"`
 }
 
 // Revocation says why a cluster has no rights in etcd any more.
