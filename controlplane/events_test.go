@@ -2,16 +2,19 @@ package controlplane_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/events"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/controlplane/watch"
+	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/test/await"
 )
@@ -64,6 +67,58 @@ func TestWhatHasHappenedIsTold(t *testing.T) {
 		_, list = w.happened(admin, events.Query{ClusterID: "z", Limit: 2})
 		if got := list.Events[1].Message; got != "the syncer cannot work with the OSCAR of the cluster: <img src=x onerror=alert(1)>  [31m" {
 			t.Errorf("the administrator is told %q", got)
+		}
+	})
+}
+
+// TestAListOfEventsIsContinuedAtAnotherInstance, which counts its events otherwise: none is left out, and those of the last
+// revision of the page may come twice.
+func TestAListOfEventsIsContinuedAtAnotherInstance(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.mustCreate() // what the second instance does not know
+		second := startControlPlane(t, w.net.Open(t, "second", store.Config{}), w.identity)
+		for n := range 10 {
+			w.put(record.ClusterKey("z"), record.Cluster{V: 1, ClusterID: "z", UID: fmt.Sprint("u", n), State: record.ClusterActive})
+			<-time.After(time.Second)
+		}
+		synctest.Wait()
+		page := func(at *controlplane.ControlPlane, next string) ([]v1.SystemEvent, string) {
+			list, next, err := at.Events.List(t.Context(), admin, events.Query{ClusterID: "z", Limit: 4, Continue: next})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return list.Events, next
+		}
+		list, _, err := w.Events.List(t.Context(), admin, events.Query{ClusterID: "z"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []int64
+		for _, e := range list.Events {
+			all = append(all, e.Revision)
+		}
+		for name, turns := range map[string][]*controlplane.ControlPlane{
+			"the first, and then the second": {w.ControlPlane, second, second},
+			"the second, and then the first": {second, w.ControlPlane, w.ControlPlane},
+			"in turn":                        {w.ControlPlane, second, w.ControlPlane},
+			"one":                            {second, second, second},
+		} {
+			var got []int64 // their revisions
+			next := ""
+			for i, at := range turns {
+				var some []v1.SystemEvent
+				some, next = page(at, next)
+				if again := i > 0 && at != turns[i-1]; again && some[0].Revision == got[len(got)-1] {
+					some = some[1:]
+				}
+				for _, e := range some {
+					got = append(got, e.Revision)
+				}
+			}
+			if next != "" || !slices.Equal(got, all) {
+				t.Errorf("%s: %v, then %q; there are %v", name, got, next, all)
+			}
 		}
 	})
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -38,9 +39,41 @@ func (in EventQuery) values() url.Values {
 	return q
 }
 
+const eventsPath = "/system/events"
+
 // Events lists what has happened lately, the newest first.
 func (c *Client) Events(ctx context.Context, in EventQuery) (*v1.SystemEvents, error) {
-	return get[v1.SystemEvents](ctx, c, "/system/events", in.values())
+	return get[v1.SystemEvents](ctx, c, eventsPath, in.values())
+}
+
+// AllEvents is Events with every page of them.
+func (c *Client) AllEvents(ctx context.Context, in EventQuery) (*v1.SystemEvents, error) {
+	in.Limit = v1.MaxPage
+	query := in.values()
+	var list *v1.SystemEvents
+	for {
+		out, err := c.do(ctx, call{method: http.MethodGet, path: eventsPath, query: query})
+		if err != nil {
+			return nil, err
+		}
+		page, err := decode[v1.SystemEvents](http.MethodGet, eventsPath, out.body)
+		if err != nil {
+			return nil, err
+		}
+		if list == nil {
+			list = page
+		} else {
+			list.Events = append(list.Events, page.Events...)
+			if page.Since.After(list.Since.Time) { // some were forgotten meanwhile
+				list.Since = page.Since
+			}
+		}
+		next := out.header.Get(v1.ContinueHeader)
+		if next == "" {
+			return list, nil
+		}
+		query.Set("continue", next)
+	}
 }
 
 // Stats counts the jobs of one federation, by its uid or its group_id; without one those of the

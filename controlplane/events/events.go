@@ -87,7 +87,7 @@ type Query struct {
 	Since time.Time
 	// Limit is how many at most; 0 means 100, more than v1.MaxPage are not given.
 	Limit int
-	// Continue is the id of an event: only those before it are given.
+	// Continue is the token of the page before: only events behind it are given.
 	Continue string
 }
 
@@ -100,7 +100,7 @@ func (q *Query) matches(h *happened) bool {
 // List lists events that the caller may see, the newest first. next continues the list behind this
 // page; it is empty when there is nothing more.
 func (c *Controller) List(ctx context.Context, caller identity.Caller, q Query) (out *v1.SystemEvents, next string, err error) {
-	before, err := q.position()
+	at, err := q.position()
 	if err != nil {
 		return nil, "", err
 	}
@@ -111,12 +111,13 @@ func (c *Controller) List(ctx context.Context, caller identity.Caller, q Query) 
 	out = &v1.SystemEvents{Events: []v1.SystemEvent{}}
 	c.read(func(v *view.View, l *log) {
 		out.Revision, out.Epoch, out.Since = v.Revision, v.Epoch(), v1.Time{Time: l.knownSince(v, caller)}
+		behind := l.behind(at)
 		l.newest(func(h *happened) bool {
 			switch {
-			case before != 0 && h.sequence >= before || !q.matches(h) || !sees(v, caller, h):
+			case !behind(h) || !q.matches(h) || !sees(v, caller, h):
 				return true
 			case len(out.Events) == limit:
-				next = out.Events[limit-1].ID
+				next = out.Events[limit-1].ID + "-" + l.id
 				return false
 			}
 			out.Events = append(out.Events, h.shownTo(caller))
@@ -126,19 +127,28 @@ func (c *Controller) List(ctx context.Context, caller identity.Caller, q Query) 
 	return out, next, nil
 }
 
-// position is the sequence of the event that the query continues behind; 0 for none.
-func (q *Query) position() (int64, error) {
+// position is where a page begins: behind an event of a log. An older version names no log.
+type position struct {
+	log                string
+	revision, sequence int64
+}
+
+// position is where the query begins; the zero value is the newest event.
+func (q *Query) position() (at position, err error) {
 	if q.Continue == "" {
-		return 0, nil
+		return at, nil
 	}
-	_, text, _ := strings.Cut(q.Continue, "-")
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n <= 0 {
-		return 0, fault.Invalid(oscar.Violation{
-			Path: "?continue", Rule: oscar.RuleType, Message: "it is no token of this list; leave it out to begin anew",
-		})
+	revision, rest, _ := strings.Cut(q.Continue, "-")
+	sequence, log, _ := strings.Cut(rest, "-")
+	at.log = log
+	for text, n := range map[string]*int64{revision: &at.revision, sequence: &at.sequence} {
+		if *n, err = strconv.ParseInt(text, 10, 64); err != nil || *n <= 0 {
+			return position{}, fault.Invalid(oscar.Violation{
+				Path: "?continue", Rule: oscar.RuleType, Message: "it is no token of this list; leave it out to begin anew",
+			})
+		}
 	}
-	return n, nil
+	return at, nil
 }
 
 // After lists the events that the caller may see after a revision, the oldest first, with most of

@@ -2,6 +2,7 @@ package events
 
 import (
 	"container/list"
+	"crypto/rand"
 	"fmt"
 	"slices"
 	"time"
@@ -59,6 +60,8 @@ func (h *happened) size() int {
 // an event is its owner's; that of clusters and of the system is empty. It is not safe for
 // concurrent use.
 type log struct {
+	// id tells the logs of instances apart: each numbers its events.
+	id       string
 	all      *list.List
 	accounts map[string]*account
 	bytes    int
@@ -111,7 +114,7 @@ func (a *account) unshare(h *happened) int {
 }
 
 func newLog(since time.Time, revision int64) *log {
-	return &log{all: list.New(), accounts: map[string]*account{}, floor: revision, since: since}
+	return &log{id: rand.Text(), all: list.New(), accounts: map[string]*account{}, floor: revision, since: since}
 }
 
 // add keeps an event, and forgets the oldest beyond the limits.
@@ -159,4 +162,23 @@ func (l *log) newest(fn func(*happened) bool) {
 			return
 		}
 	}
+}
+
+// behind says which events come behind a position. One of another log is a revision only: all events up to it come, of which
+// some may come twice. That log may have seen changes up to it which this one has seen together with the next ones: these come, too.
+func (l *log) behind(at position) func(*happened) bool {
+	switch {
+	case at == position{}:
+		return func(*happened) bool { return true }
+	case at.log == l.id:
+		return func(h *happened) bool { return h.sequence < at.sequence }
+	}
+	last := at.revision
+	l.newest(func(h *happened) bool {
+		if h.Revision >= at.revision {
+			last = h.Revision
+		}
+		return h.Revision > at.revision
+	})
+	return func(h *happened) bool { return h.Revision <= last }
 }

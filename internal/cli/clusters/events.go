@@ -106,8 +106,8 @@ func (c *eventsCmd) watch(ctx context.Context, a *command.App, api *client.Clien
 		return show(*e.Event)
 	}, func(opts *client.WatchAllOptions) error {
 		q := c.query()
-		q.Since, q.Limit = cmp.Or(last, page.Since.Time), v1.MaxPage
-		now, err := api.Events(ctx, q)
+		q.Since = cmp.Or(last, page.Since.Time)
+		now, err := api.AllEvents(ctx, q)
 		if err != nil {
 			return err
 		}
