@@ -56,12 +56,8 @@ func (c *Controller) Capacities(ctx context.Context, caller identity.Caller) (Ca
 					r.Message = n.Capacity.Rec.Message
 				}
 			}
-			if reserved := v.Jobs.Reserved.Get(id).Rec; reserved != nil {
-				for _, p := range reserved.Jobs {
-					r.PromisedMillicores += p.Millicores * p.Count
-					r.PromisedBytes += p.Bytes * p.Count
-				}
-			}
+			promised := v.Promised(id)
+			r.PromisedMillicores, r.PromisedBytes = promised.CPU, promised.Memory
 			out.Clusters = append(out.Clusters, r)
 		}
 		if caller.Administrator {

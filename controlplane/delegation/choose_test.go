@@ -374,3 +374,12 @@ func TestADecisionOfBeforeInputsWereJudgedReplays(t *testing.T) {
 		t.Errorf("%s: %s", d.Chosen, diff)
 	}
 }
+
+// TestTheNodesOfAClusterAreTheLargestNumberAtMost, whatever its syncer says of those that it does not list.
+func TestTheNodesOfAClusterAreTheLargestNumberAtMost(t *testing.T) {
+	c := nodes(Request{CPU: 1000, Memory: 1 << 30})
+	c.More.Nodes = math.MaxInt64
+	if r := measure(c, nil, Request{}); r.sum.Nodes != math.MaxInt64 {
+		t.Errorf("%d nodes", r.sum.Nodes)
+	}
+}

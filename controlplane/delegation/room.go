@@ -41,7 +41,7 @@ func measure(capacity Capacity, promised []Promise, request Request) room {
 		nodes[i] = n.Floor()
 		r.sum.Request = r.sum.Plus(nodes[i])
 	}
-	r.sum.Nodes += int64(len(nodes))
+	r.sum.Nodes = add(r.sum.Nodes, int64(len(nodes)))
 
 	items := []Promise{{Request: request.Floor(), Count: 1}}
 	total := r.sum.Request

@@ -24,6 +24,19 @@ func (v *View) Capacity(cluster string) (delegation.Capacity, bool) {
 	return out, true
 }
 
+// Promised is what a cluster has promised to jobs that are not seen running yet.
+func (v *View) Promised(cluster string) (sum delegation.Request) {
+	reserved := v.Jobs.Reserved.Get(cluster).Rec
+	if reserved == nil {
+		return sum
+	}
+	for _, p := range reserved.Jobs {
+		size := delegation.Request{CPU: p.Millicores, Memory: p.Bytes, GPU: p.GPUs}.Floor()
+		sum = sum.Plus(size.Times(max(p.Count, 0)))
+	}
+	return sum
+}
+
 // Fresh says whether the cluster's free capacity was written in its present session, its syncer
 // can still measure it, and its OSCAR has not been found away or refusing since.
 func (n Node) Fresh() bool {
