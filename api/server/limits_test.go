@@ -2,15 +2,18 @@ package server_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/api/server"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
@@ -247,6 +250,39 @@ func TestReadsThatWaitAreLimited(t *testing.T) {
 	})
 }
 
+// TestAnswersThatACallerDoesNotReadAreBounded: each is held until it is sent. Other callers are answered.
+func TestAnswersThatACallerDoesNotReadAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{service: &oscar.Service{Name: "a", Script: strings.Repeat("x", 1<<20)}}
+		s := serve(t, server.ServeConfig{Handler: newServer(t, f, byHeader).Handler()})
+		statusOf := func(caller string) string {
+			conn := s.dial(t)
+			if _, err := io.WriteString(conn, "GET /system/services/a HTTP/1.1\r\nHost: api\r\nX-Caller: "+caller+"\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			status := make([]byte, len("HTTP/1.1 200"))
+			if _, err := io.ReadFull(conn, status); err != nil { // and no more of it
+				t.Fatal(err)
+			}
+			return string(status[len("HTTP/1.1 "):])
+		}
+		answered := map[string]int{}
+		for range server.DefaultMaxPlainReads + 10 {
+			answered[statusOf("ann")]++
+		}
+		if answered["200"] != server.DefaultMaxPlainReads || answered["429"] != 10 {
+			t.Errorf("answered %v", answered)
+		}
+		if status := statusOf("bob"); status != "200" {
+			t.Errorf("another caller is answered %s", status)
+		}
+		<-time.After(time.Minute) // what is not read is cut
+		if status := statusOf("ann"); status != "200" {
+			t.Errorf("afterwards: %s", status)
+		}
+	})
+}
+
 // What is beyond a limit is refused before the control plane is asked for anything. Invocations and logs count
 // together: each holds an answer that its caller may not read.
 func TestChangesAndAnswersAtATimeAreLimited(t *testing.T) {
@@ -277,6 +313,21 @@ func TestChangesAndAnswersAtATimeAreLimited(t *testing.T) {
 			refused: []request{{"POST", "/run/a"}, {"GET", "/system/logs/a/j"}},
 			free:    request{"GET", "/system/logs/a"}, done: request{"GET", "/system/logs/a/j"}, status: 200,
 		},
+		"jobs": {
+			limit: func(cfg *server.Config) { cfg.MaxChanges = 1 }, body: service,
+			first: request{"POST", "/job/a"}, made: 201,
+			refused: []request{{"POST", "/job/a"}, {"PUT", "/system/services"}},
+			free:    request{"GET", "/system/replicas/a"}, done: request{"POST", "/job/a"}, status: 201,
+		},
+		"plain reads": {
+			limit: func(cfg *server.Config) { cfg.MaxPlainReads = 1 },
+			first: request{"GET", "/system/services/a"}, made: 200,
+			refused: []request{
+				{"GET", "/system/services/a"}, {"GET", "/system/services"}, {"GET", "/system/replicas/a"}, {"GET", "/system/replicas"}, {"GET", "/system/federations"},
+				{"GET", "/system/jobs"}, {"GET", "/system/events"}, {"GET", "/system/audit"}, {"GET", "/system/clusters"}, {"GET", "/system/status"},
+			},
+			free: request{"GET", "/system/logs/a"}, done: request{"GET", "/system/services/a"}, status: 200,
+		},
 		"other reads that ask clusters": {
 			limit: func(cfg *server.Config) { cfg.MaxReads = 1 },
 			first: request{"GET", "/system/logs/a"}, made: 200,
@@ -291,6 +342,7 @@ func TestChangesAndAnswersAtATimeAreLimited(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f, entered, release, _ := blocking()
 				f.deleted, f.replicas, f.jobList = &federations.DeleteResult{}, func() *view.Replicas { return viewAt(7, "ready") }, &runs.JobList{}
+				f.service = &oscar.Service{Name: "a"}
 				f.run = func(req runs.Request) (*runs.Answer, error) { return answering(200, nil, http.NoBody, 0)(req) }
 				client := newClient(t, f, byHeader, c.limit)
 				send := func(r request, caller string) *http.Response {
@@ -327,5 +379,30 @@ func TestChangesAndAnswersAtATimeAreLimited(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// sentFrom notes where in memory the bytes of an answer are.
+type sentFrom struct {
+	http.ResponseWriter
+	first *byte
+}
+
+func (w *sentFrom) Write(b []byte) (int, error) {
+	w.first = &b[0]
+	return w.ResponseWriter.Write(b)
+}
+
+// TestTheDescriptionIsInMemoryOnce: whoever asks for it need not log in, nor read it.
+func TestTheDescriptionIsInMemoryOnce(t *testing.T) {
+	handler := newServer(t, &fake{}).Handler()
+	var at [2]*byte
+	for i := range at {
+		w := &sentFrom{ResponseWriter: httptest.NewRecorder()}
+		handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/openapi.yaml", nil))
+		at[i] = w.first
+	}
+	if at[0] == nil || at[0] != at[1] {
+		t.Errorf("it is sent from %p and %p", at[0], at[1])
 	}
 }

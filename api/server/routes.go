@@ -74,7 +74,7 @@ func (s *Server) routesOfOSCAR(r chi.Router) {
 	})
 	// The service itself may submit jobs by its token.
 	r.Group(func(r chi.Router) {
-		r.Use(middleware.AsOSCAR, s.ready, s.deadline, s.authenticateService, s.limits.Caller)
+		r.Use(middleware.AsOSCAR, s.ready, s.deadline, s.authenticateService, s.limits.Caller, s.atATime)
 		r.Post("/job/{service}", s.handle(s.submitJob))
 	})
 }

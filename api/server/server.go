@@ -32,6 +32,8 @@ const (
 	DefaultMaxAnswers = 256
 	// DefaultMaxReads is enough for the pages and scripts that share a user, while clusters are slow.
 	DefaultMaxReads = 100
+	// DefaultMaxPlainReads is as many as one caller may begin in two seconds, and more.
+	DefaultMaxPlainReads = 256
 	// DefaultTimeout is what a use case may take besides what the caller waits for.
 	DefaultTimeout = 30 * time.Second
 )
@@ -89,6 +91,9 @@ type Config struct {
 	// MaxReads that ask clusters, but for invocations and logs, of one caller at a time; 0 means
 	// DefaultMaxReads.
 	MaxReads int
+	// MaxPlainReads are the other reads of one caller at a time, until their answers are sent; 0 means
+	// DefaultMaxPlainReads.
+	MaxPlainReads int
 	// DefaultWait is how long a creation waits for its outcome when the caller
 	// does not say; 0 means DefaultWait.
 	DefaultWait time.Duration
@@ -120,10 +125,13 @@ type Server struct {
 	changes  *slots
 	answers  *slots
 	reads    *slots
+	plain    *slots
 	// drained is closed by Drain.
 	drained chan struct{}
 	drain   sync.Once
 	router  chi.Router
+	// description is openapi.yaml, of which all requests send the same bytes: nobody has to log in for it.
+	description []byte
 	// pageFiles are the files of the web page by name.
 	pageFiles func() (map[string]pageFile, error)
 }
@@ -155,6 +163,9 @@ func New(cfg Config) *Server {
 	if cfg.MaxReads <= 0 {
 		cfg.MaxReads = DefaultMaxReads
 	}
+	if cfg.MaxPlainReads <= 0 {
+		cfg.MaxPlainReads = DefaultMaxPlainReads
+	}
 	if cfg.DefaultWait <= 0 {
 		cfg.DefaultWait = DefaultWait
 	}
@@ -162,20 +173,22 @@ func New(cfg Config) *Server {
 		cfg.Timeout = DefaultTimeout
 	}
 	s := &Server{
-		cp:        cfg.UseCases,
-		auth:      cfg.Authenticator,
-		log:       cfg.Logger,
-		registry:  cfg.Registry,
-		metrics:   middleware.NewMetrics(cfg.Registry),
-		limits:    middleware.NewLimits(cfg.RateLimit, cfg.Logger),
-		accepted:  middleware.NewAccepted(),
-		watchers:  newSlots(cfg.MaxWatches, tooManyWatches, pingEvery),
-		changes:   newSlots(cfg.MaxChanges, tooManyChanges, time.Second),
-		answers:   newSlots(cfg.MaxAnswers, tooManyAnswers, time.Second),
-		reads:     newSlots(cfg.MaxReads, tooManyReads, time.Second),
-		drained:   make(chan struct{}),
-		pageFiles: sync.OnceValues(loadPage),
-		cfg:       cfg,
+		cp:          cfg.UseCases,
+		auth:        cfg.Authenticator,
+		log:         cfg.Logger,
+		registry:    cfg.Registry,
+		metrics:     middleware.NewMetrics(cfg.Registry),
+		limits:      middleware.NewLimits(cfg.RateLimit, cfg.Logger),
+		accepted:    middleware.NewAccepted(),
+		watchers:    newSlots(cfg.MaxWatches, tooManyWatches, pingEvery),
+		changes:     newSlots(cfg.MaxChanges, tooManyChanges, time.Second),
+		answers:     newSlots(cfg.MaxAnswers, tooManyAnswers, time.Second),
+		reads:       newSlots(cfg.MaxReads, tooManyReads, time.Second),
+		plain:       newSlots(cfg.MaxPlainReads, tooManyPlain, time.Second),
+		drained:     make(chan struct{}),
+		description: []byte(api.OpenAPI),
+		pageFiles:   sync.OnceValues(loadPage),
+		cfg:         cfg,
 	}
 	s.router = s.routes()
 	return s
@@ -223,5 +236,5 @@ func (s *Server) handle(h func(http.ResponseWriter, *http.Request) error) http.H
 
 // openAPI answers GET /openapi.yaml: the description of this API (OpenAPI 3.0, YAML).
 func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request) {
-	respond.Body(w, http.StatusOK, "application/yaml", []byte(api.OpenAPI))
+	respond.Body(w, http.StatusOK, "application/yaml", s.description)
 }

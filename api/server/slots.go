@@ -10,27 +10,32 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 )
 
-// The refusals of one more watch, of one more change, of one more invocation or log, and of one more
-// other read that asks clusters.
+// The refusals of one more watch, of one more change, of one more invocation or log, of one more
+// other read that asks clusters, and of one more of any other.
 const (
 	tooManyWatches = "there are %d watches and waiting reads of this caller already; end one of them, or read without ?watch=true and ?wait="
 	tooManyChanges = "%d changes of this caller are under way already, and this one was not begun; send it again after the pause in Retry-After"
 	tooManyAnswers = "%d invocations and logs of this caller are under way already, and this one was not begun; send it again after the pause in Retry-After"
 	tooManyReads   = "%d reads of this caller that ask clusters are under way already, and this one was not begun; send it again after the pause in Retry-After"
+	tooManyPlain   = "%d reads of this caller are under way already, and this one was not begun; send it again after the pause in Retry-After"
 )
 
 // atATime limits what a caller has under way. A change takes its slot before it is read, so what
 // was accepted is not refused; it may wait for its outcome. A read that waits holds what a watch
-// holds, and counts as one.
+// holds, and counts as one. Another one holds its answer, of up to some MiB, until its caller has read it.
 func (s *Server) atATime(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		slots := s.changes
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
-			if watching(r) || paramsOf(r).wait(0) == 0 {
-				next.ServeHTTP(w, r) // a watch counts itself
+			switch {
+			case watching(r): // it counts itself
+				next.ServeHTTP(w, r)
 				return
+			case paramsOf(r).wait(0) == 0:
+				slots = s.plain
+			default:
+				slots = s.watchers
 			}
-			slots = s.watchers
 		}
 		s.inSlot(slots, next).ServeHTTP(w, r)
 	})
