@@ -46,4 +46,6 @@ const (
 	maxValues = 50_000
 	// maxViolations bounds an answer; how many more there are is said in the last one.
 	maxViolations = 100
+	// maxViolationText bounds a path in it, and a message, in bytes.
+	maxViolationText = 2000
 )

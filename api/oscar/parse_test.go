@@ -216,6 +216,26 @@ func TestALongListOfViolationsIsCut(t *testing.T) {
 	}
 }
 
+// TestViolationsOfALongKeyAreShort: each of them names it, in its path and in its message.
+func TestViolationsOfALongKeyAreShort(t *testing.T) {
+	for name, in := range map[string]string{
+		"a provider": `{"storage_providers":{"s3":{"KEY":{"access_key":1,"secret_key":2,"region":3}}}}`,
+		"a cluster":  `{"clusters":{"KEY":{"endpoint":1,"auth_user":2,"ssl_verify":"x"}}}`,
+		"unknown":    `{"name":"svc","KEY":1}`,
+	} {
+		s, violations := ParseService([]byte(strings.Replace(in, "KEY", strings.Repeat("k", MaxServiceBytes-1000), 1)))
+		violations = append(violations, Validate(s)...)
+		if len(violations) == 0 {
+			t.Errorf("%s: it is accepted", name)
+		}
+		for _, v := range violations {
+			if len(v.Path) > 2100 || len(v.Message) > 2100 {
+				t.Errorf("%s: a path of %d bytes, a message of %d", name, len(v.Path), len(v.Message))
+			}
+		}
+	}
+}
+
 func TestTakeRefreshToken(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"environment":{"secrets":{"refresh_token":" one ","k":"v"}}}`:                         "one",

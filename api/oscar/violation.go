@@ -3,6 +3,7 @@ package oscar
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -47,15 +48,17 @@ const (
 	RuleReadBack        = "read_back"
 )
 
-// LimitViolations cuts a long list: an answer stays readable and bounded. The
-// last one then says how many more there are.
+// LimitViolations cuts a long list, and long paths and messages, as of a long key: an answer stays readable
+// and bounded. The last one then says how many more there are.
 func LimitViolations(vs []Violation) []Violation {
-	if len(vs) <= maxViolations {
-		return vs
+	cut := slices.Clone(vs[:min(len(vs), maxViolations)])
+	for i := range cut {
+		cut[i].Path, cut[i].Message = shortenTo(maxViolationText, cut[i].Path), shortenTo(maxViolationText, cut[i].Message)
 	}
-	more := len(vs) - maxViolations
-	cut := append([]Violation(nil), vs[:maxViolations]...)
-	return append(cut, Violation{Rule: vs[maxViolations].Rule, Message: fmt.Sprintf("%d more violations are not shown", more)})
+	if more := len(vs) - len(cut); more > 0 {
+		cut = append(cut, Violation{Rule: vs[maxViolations].Rule, Message: fmt.Sprintf("%d more violations are not shown", more)})
+	}
+	return cut
 }
 
 var plainKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
@@ -75,8 +78,9 @@ func joinPath(path, key string) string {
 func indexPath(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
 // shorten keeps a value that is echoed readable.
-func shorten(s string) string {
-	const limit = 100
+func shorten(s string) string { return shortenTo(100, s) }
+
+func shortenTo(limit int, s string) string {
 	if len(s) <= limit {
 		return s
 	}

@@ -222,7 +222,7 @@ func knownOfCluster(body []byte) error {
 		}
 	}
 	if len(vs) > 0 {
-		return fault.Invalid(vs...)
+		return fault.Invalid(oscar.LimitViolations(vs)...)
 	}
 	return nil
 }

@@ -117,6 +117,14 @@ func TestAllBadParametersInOneAnswer(t *testing.T) {
 			"?wait: \"x\" is no duration; use for example 30s")
 }
 
+// TestManyBadParametersAreAnsweredShortly: a query has room for thousands.
+func TestManyBadParametersAreAnsweredShortly(t *testing.T) {
+	resp := newClient(t, &fake{}).do("GET", "/system/events?"+strings.Repeat("kind=x&", 8000), "")
+	if body := bodyOf(t, resp); resp.StatusCode != 400 || len(body) > 64<<10 || !strings.Contains(body, "more violations are not shown") {
+		t.Errorf("answered %d, in %d bytes", resp.StatusCode, len(body))
+	}
+}
+
 func TestIdempotencyKeyGivenEmptyOrTwice(t *testing.T) {
 	for _, values := range [][]string{{""}, {"a", "b"}, {"a", "a"}} {
 		f := &fake{created: &federations.CreateResult{Done: true}}

@@ -47,7 +47,7 @@ func (p *params) err() error {
 	if len(p.violations) == 0 {
 		return nil
 	}
-	return fault.Invalid(p.violations...)
+	return fault.Invalid(oscar.LimitViolations(p.violations)...)
 }
 
 func (p *params) violate(path, rule string, value any, message string) {
