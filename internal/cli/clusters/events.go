@@ -81,19 +81,35 @@ func (c *eventsCmd) Run(ctx context.Context, a *command.App) error {
 	return c.watch(ctx, a, api, page)
 }
 
+// clocksApart is how far apart the clocks of two control planes may be: each tells its own time of what has happened.
+const clocksApart = 2 * time.Hour
+
+// shownEvents is how far events were shown.
+type shownEvents struct {
+	epoch    string
+	revision int64
+	// last is when the last one happened; zero for none.
+	last time.Time
+}
+
+func (s *shownEvents) add(epoch string, revision int64, events ...v1.SystemEvent) {
+	if epoch != s.epoch {
+		s.revision = 0
+	}
+	s.epoch, s.revision = epoch, max(s.revision, revision)
+	for _, e := range events {
+		if e.At.After(s.last) { // of several the newest is the first
+			s.last = e.At.Time
+		}
+	}
+}
+
 // watch shows what happens after a page, until the person interrupts it. Times are those of the control plane alone:
 // the clock of this machine may be ahead of its.
 func (c *eventsCmd) watch(ctx context.Context, a *command.App, api *client.Client, page *v1.SystemEvents) error {
-	var last time.Time // when the last one happened that was shown; zero for none
-	if len(page.Events) > 0 {
-		last = page.Events[0].At.Time
-	}
+	var shown shownEvents
+	shown.add(page.Epoch, page.Revision, page.Events...)
 	show := func(events ...v1.SystemEvent) error {
-		for _, e := range events {
-			if e.At.After(last) { // of several the newest is the first
-				last = e.At.Time
-			}
-		}
 		return eventTable(events).WithoutHead().Write(a.Stdout, a.Unbounded().Style())
 	}
 	opts := client.WatchAllOptions{
@@ -103,28 +119,33 @@ func (c *eventsCmd) watch(ctx context.Context, a *command.App, api *client.Clien
 		if e.Event == nil || len(c.Kinds) > 0 && !slices.Contains(c.Kinds, e.Event.Kind) {
 			return nil
 		}
+		shown.add(shown.epoch, e.Event.Revision, *e.Event)
 		return show(*e.Event)
 	}, func(opts *client.WatchAllOptions) error {
-		q := c.query()
-		q.Since = cmp.Or(last, page.Since.Time)
+		from, q := cmp.Or(shown.last, page.Since.Time), c.query()
+		if !from.IsZero() {
+			q.Since = from.Add(-clocksApart)
+		}
 		now, err := api.AllEvents(ctx, q)
 		if err != nil {
 			return err
 		}
 		switch {
-		case !now.Since.After(q.Since):
-		case last.IsZero():
+		case !now.Since.After(from):
+		case shown.last.IsZero():
 			sayUnknown(a, now)
 		default:
-			a.Sayf("what happened between %s and %s is not known", last.UTC().Format(time.RFC3339), now.Since.UTC().Format(time.RFC3339))
+			a.Sayf("what happened between %s and %s is not known", from.UTC().Format(time.RFC3339), now.Since.UTC().Format(time.RFC3339))
 		}
 		opts.Since, opts.Epoch = now.Revision, now.Epoch
-		return show(slices.DeleteFunc(now.Events, func(e v1.SystemEvent) bool {
-			if last.IsZero() {
-				return now.Epoch == page.Epoch && e.Revision <= page.Revision // --since has left it out
+		news := slices.DeleteFunc(now.Events, func(e v1.SystemEvent) bool {
+			if now.Epoch != shown.epoch { // its revisions are others
+				return !e.At.After(from)
 			}
-			return !e.At.After(last)
-		})...)
+			return e.Revision <= shown.revision
+		})
+		shown.add(now.Epoch, now.Revision, news...)
+		return show(news...)
 	})
 }
 
