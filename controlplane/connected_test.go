@@ -55,6 +55,31 @@ func TestASyncerThatIsGoneIsTold(t *testing.T) {
 	})
 }
 
+// TestTheEndOfASessionIsNotedByAClockThatWasSetBack: the end of the one before has a later date.
+func TestTheEndOfASessionIsNotedByAClockThatWasSetBack(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		j := newJoining(t)
+		c, right := j.clusters["c"], j.clock.now()
+		ends := func(at time.Time) {
+			c.disconnect()
+			<-time.After(time.Second)
+			got, err := j.Clusters.Get(t.Context(), admin, "c")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.LastSeen == nil || got.LastSeen.Sub(at).Abs() > time.Millisecond {
+				t.Errorf("it was last seen at %v, and it was %s", got.LastSeen, at)
+			}
+		}
+		j.clock.pass(time.Hour)
+		ends(right.Add(time.Hour))
+		c.connect()
+		<-time.After(time.Second)
+		j.clock.pass(-50 * time.Minute)
+		ends(right.Add(10 * time.Minute))
+	})
+}
+
 // The session of the cluster that had its id before ends after a cluster was registered: that one never connected.
 func TestASessionOfAnEarlierRegistrationIsNotThisClusters(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {

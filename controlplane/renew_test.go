@@ -54,6 +54,28 @@ func TestRenew(t *testing.T) {
 	})
 }
 
+// TestTheEndOfACertificateIsNotedByAClockThatWasSetBack: that of the one before is later.
+func TestTheEndOfACertificateIsNotedByAClockThatWasSetBack(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		j := newJoining(t)
+		m := newMachine(t, "a", j.token("a", false))
+		first, err := j.Clusters.Join(t.Context(), m.request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, passes := range []time.Duration{2 * 24 * time.Hour, -24 * time.Hour} {
+			j.clock.pass(passes)
+			got, err := m.renew(j.ControlPlane, first.ClusterUID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if until := j.registration("a").Joined.ValidUntil; !until.Equal(got.ExpiresAt.Time) {
+				t.Errorf("the registration says %s, and it ends at %s", until, got.ExpiresAt)
+			}
+		}
+	})
+}
+
 func (j *joining) revision(cluster string) int64 {
 	j.t.Helper()
 	kv, err := j.store.Get(j.t.Context(), record.ClusterKey(cluster))

@@ -29,7 +29,7 @@ func (c *Controller) noteEnd(ctx context.Context, session view.EndedSession) err
 			if err != nil {
 				return err
 			}
-			if reg.LastSeen != nil && now.Sub(reg.LastSeen.Time) < lastSeenSlack {
+			if reg.LastSeen != nil && now.Sub(reg.LastSeen.Time).Abs() < lastSeenSlack {
 				return nil
 			}
 			at := record.At(now)

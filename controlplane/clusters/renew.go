@@ -13,7 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// noteSlack is how much later than the registration says a certificate may end without
+// noteSlack is how much later, or earlier, than the registration says a certificate may end without
 // being noted, so that a syncer that renews often does not write often.
 const noteSlack = time.Hour
 
@@ -67,7 +67,7 @@ func (c *Controller) writeRenewal(ctx context.Context, who decide.Applicant, csr
 				}
 			}
 			out.RemovedAt = (*v1.Time)(removed)
-			if removed != nil || !changed && out.ExpiresAt.Sub(next.ValidUntil.Time) < noteSlack {
+			if removed != nil || !changed && out.ExpiresAt.Sub(next.ValidUntil.Time).Abs() < noteSlack {
 				return nil
 			}
 			next.ValidUntil = record.At(out.ExpiresAt.Time)
