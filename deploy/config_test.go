@@ -12,12 +12,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/alecthomas/kong"
 	"go.etcd.io/etcd/server/v3/embed"
 	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
@@ -479,44 +477,6 @@ func TestRefusedValues(t *testing.T) {
 		_, err := run(t, helm, "template", release, "helm/"+chartOf(c.values), "--values", "testdata/values/"+c.values+".yaml", "--set", c.set)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s with %s: %v; want %q in it", c.values, c.set, err, c.want)
-		}
-	}
-}
-
-// A large etcd on a slow disk gets the time that it needs: for its start, and for a backup, of which three tries fit into the
-// time of their Job.
-func TestTimesOfLargeDatabasesCanBeSet(t *testing.T) {
-	seeCharts(t)
-	helm := tool(t, "helm")
-	for set, want := range map[string][3]int{
-		"backup.schedule=@hourly": {5, 10, 10},
-		"startupMinutes=60,etcd.cluster.startupMinutes=90,backup.timeoutMinutes=120": {60, 90, 120},
-	} {
-		m := render(t, helm, "testdata/values/oscarfed-cluster.yaml", release, namespace, "--set", set)
-		seen := map[string]bool{}
-		for _, w := range workloads(t, m) {
-			c := w.pod.Spec.Containers[0]
-			seen[c.Name] = true
-			switch c.Name {
-			case "controlplane", "etcd":
-				minutes := map[string]int{"controlplane": want[0], "etcd": want[1]}[c.Name]
-				if p := c.StartupProbe; int(p.PeriodSeconds*p.FailureThreshold) != 60*minutes {
-					t.Errorf("%s: %s may take %d s", set, c.Name, p.PeriodSeconds*p.FailureThreshold)
-				}
-			case "backup":
-				cfg, err := boot.Load[boot.Backup]("oscarfed backup", "", c.Args[1:], io.Discard)
-				if err != nil || cfg.Timeout != time.Duration(want[2])*time.Minute {
-					t.Errorf("%s: a backup may take %s, %v", set, cfg.Timeout, err)
-				}
-			}
-		}
-		for _, j := range of[*batchv1.CronJob](m) {
-			if limit := j.Spec.JobTemplate.Spec.ActiveDeadlineSeconds; limit == nil || int(*limit) != 3*60*want[2]+600 {
-				t.Errorf("%s: its Job is ended after %v s", set, limit)
-			}
-		}
-		if !seen["controlplane"] || !seen["etcd"] || !seen["backup"] {
-			t.Errorf("%s: only %v is there", set, seen)
 		}
 	}
 }

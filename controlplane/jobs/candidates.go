@@ -102,14 +102,10 @@ func roomOf(r delegation.Request) record.Room {
 	return record.Room{Millicores: r.CPU, Bytes: r.Memory, GPUs: r.GPU}
 }
 
-func requestOf(r record.Room) delegation.Request {
-	return delegation.Request{CPU: r.Millicores, Memory: r.Bytes, GPU: r.GPUs}
-}
-
 func promisesOf(list []record.Promise) []delegation.Promise {
 	out := make([]delegation.Promise, len(list))
 	for i, p := range list {
-		out[i] = delegation.Promise{Request: requestOf(p.Room), Count: p.Count}
+		out[i] = delegation.Promise{Request: view.RequestOf(p.Room), Count: p.Count}
 	}
 	return out
 }

@@ -127,7 +127,7 @@ func (p *round) usage(v *view.View, c *cluster, account string) *usage {
 	}
 	u := &usage{federations: map[string]amount{}}
 	for held, n := range v.Jobs.Holds.Get(view.Holder{Cluster: c.name, Account: account}).All() {
-		r := requestOf(held.Takes)
+		r := view.RequestOf(held.Takes)
 		if f := v.Federations.Get(held.Federation).Rec; !held.Known && f != nil {
 			if need := p.needs(f); need != nil {
 				r = need.request // what the definition says now: the nearest there is

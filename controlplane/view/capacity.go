@@ -31,10 +31,14 @@ func (v *View) Promised(cluster string) (sum delegation.Request) {
 		return sum
 	}
 	for _, p := range reserved.Jobs {
-		size := delegation.Request{CPU: p.Millicores, Memory: p.Bytes, GPU: p.GPUs}.Floor()
-		sum = sum.Plus(size.Times(max(p.Count, 0)))
+		sum = sum.Plus(RequestOf(p.Room).Floor().Times(max(p.Count, 0)))
 	}
 	return sum
+}
+
+// RequestOf is the request that a record tells.
+func RequestOf(r record.Room) delegation.Request {
+	return delegation.Request{CPU: r.Millicores, Memory: r.Bytes, GPU: r.GPUs}
 }
 
 // Fresh says whether the cluster's free capacity was written in its present session, its syncer
