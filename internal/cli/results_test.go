@@ -35,19 +35,20 @@ func TestAResultThatCannotBeWrittenIsAFailure(t *testing.T) {
 // TestEventsThatAreWatchedGoOn: an interruption was a failure, and so was a control plane that began anew.
 func TestEventsThatAreWatchedGoOn(t *testing.T) {
 	ctx, interrupt := context.WithCancelCause(t.Context())
-	const event = `{"id":"9-%d","revision":9,"at":"2026-11-20T13:05:0%d.000Z","kind":"cluster","severity":"info","reason":"Reason%d","message":"m","cluster_id":"b"}`
+	const event = `{"id":"%[2]d-%[1]d","revision":%[2]d,"at":"2026-11-20T13:05:0%[1]d.000Z","kind":"cluster","severity":"info","reason":"Reason%[1]d","message":"m","cluster_id":"b"}`
 	asked := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch asked++; {
 		case r.URL.Path == "/system/events" && asked == 1:
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = fmt.Fprintf(w, `{"events":[`+event+`],"since":"2026-11-20T12:00:00.000Z","revision":9,"epoch":"e"}`, 1, 1, 1)
+			_, _ = fmt.Fprintf(w, `{"events":[`+event+`],"since":"2026-11-20T12:00:00.000Z","revision":9,"epoch":"e"}`, 1, 9)
 		case r.URL.Path == "/system/events":
-			if since := r.URL.Query().Get("since"); since != "2026-11-20T13:05:01Z" {
+			if since := r.URL.Query().Get("since"); since != "2026-11-20T11:05:01Z" {
 				t.Errorf("since %s", since)
 			}
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = fmt.Fprintf(w, `{"events":[`+event+`,`+event+`],"since":"2026-11-20T13:05:01.500Z","revision":12,"epoch":"e"}`, 2, 2, 2, 1, 1, 1)
+			second, first := fmt.Sprintf(event, 2, 11), fmt.Sprintf(event, 1, 9)
+			_, _ = fmt.Fprintf(w, `{"events":[%s,%s],"since":"2026-11-20T13:05:01.500Z","revision":12,"epoch":"e"}`, second, first)
 		case r.Header.Get("Last-Event-ID") == "9":
 			w.Header().Set("Content-Type", "application/problem+json")
 			w.WriteHeader(http.StatusGone)
@@ -57,7 +58,7 @@ func TestEventsThatAreWatchedGoOn(t *testing.T) {
 				t.Errorf("goes on behind %q", id)
 			}
 			w.Header().Set("Content-Type", "text/event-stream")
-			_, _ = fmt.Fprintf(w, "event: change\ndata: {\"revision\":13,\"kind\":\"event\",\"name\":\"x\",\"event\":"+event+"}\n\n", 3, 3, 3)
+			_, _ = fmt.Fprintf(w, "event: change\ndata: {\"revision\":13,\"kind\":\"event\",\"name\":\"x\",\"event\":"+event+"}\n\n", 3, 13)
 			if err := http.NewResponseController(w).Flush(); err != nil {
 				t.Error(err)
 			}
