@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -47,33 +46,21 @@ func (c *Client) Events(ctx context.Context, in EventQuery) (*v1.SystemEvents, e
 }
 
 // AllEvents is Events with every page of them.
-func (c *Client) AllEvents(ctx context.Context, in EventQuery) (*v1.SystemEvents, error) {
+func (c *Client) AllEvents(ctx context.Context, in EventQuery) (list *v1.SystemEvents, err error) {
 	in.Limit = v1.MaxPage
-	query := in.values()
-	var list *v1.SystemEvents
-	for {
-		out, err := c.do(ctx, call{method: http.MethodGet, path: eventsPath, query: query})
-		if err != nil {
+	for page, err := range answersOf[v1.SystemEvents](ctx, c, eventsPath, in.values()) {
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		page, err := decode[v1.SystemEvents](http.MethodGet, eventsPath, out.body)
-		if err != nil {
-			return nil, err
-		}
-		if list == nil {
+		case list == nil:
 			list = page
-		} else {
-			list.Events = append(list.Events, page.Events...)
-			if page.Since.After(list.Since.Time) { // some were forgotten meanwhile
-				list.Since = page.Since
-			}
+			continue
+		case page.Since.After(list.Since.Time): // some were forgotten meanwhile
+			list.Since = page.Since
 		}
-		next := out.header.Get(v1.ContinueHeader)
-		if next == "" {
-			return list, nil
-		}
-		query.Set("continue", next)
+		list.Events = append(list.Events, page.Events...)
 	}
+	return list, nil
 }
 
 // Stats counts the jobs of one federation, by its uid or its group_id; without one those of the

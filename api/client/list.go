@@ -52,17 +52,7 @@ func pages[T any](ctx context.Context, c *Client, path string, q ListQuery) iter
 func pagesOf[T any](ctx context.Context, c *Client, path string, query url.Values) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
-		for {
-			out, err := c.do(ctx, call{method: http.MethodGet, path: path, query: query})
-			if limit, _ := strconv.Atoi(query.Get("limit")); errors.Is(err, errTooLarge) && limit > 1 {
-				query.Set("limit", strconv.Itoa(limit/2)) // entries are of very different sizes
-				continue
-			}
-			if err != nil {
-				yield(none, err)
-				return
-			}
-			page, err := decode[[]T](http.MethodGet, path, out.body)
+		for page, err := range answersOf[[]T](ctx, c, path, query) {
 			if err != nil {
 				yield(none, err)
 				return
@@ -71,6 +61,27 @@ func pagesOf[T any](ctx context.Context, c *Client, path string, query url.Value
 				if !yield(one, nil) {
 					return
 				}
+			}
+		}
+	}
+}
+
+// answersOf gives the pages of a list as they are answered. It ends with the first error.
+func answersOf[T any](ctx context.Context, c *Client, path string, query url.Values) iter.Seq2[*T, error] {
+	return func(yield func(*T, error) bool) {
+		for {
+			out, err := c.do(ctx, call{method: http.MethodGet, path: path, query: query})
+			if limit, _ := strconv.Atoi(query.Get("limit")); errors.Is(err, errTooLarge) && limit > 1 {
+				query.Set("limit", strconv.Itoa(limit/2)) // entries are of very different sizes
+				continue
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			page, err := decode[T](http.MethodGet, path, out.body)
+			if !yield(page, err) || err != nil {
+				return
 			}
 			next := out.header.Get(v1.ContinueHeader)
 			if next == "" {
