@@ -21,12 +21,7 @@ import (
 
 func TestJoin(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
-		j := newJoining(t)
-		m := newMachine(t, "a", j.token("a", false))
-		got, err := j.Clusters.Join(t.Context(), m.request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		j, m, got := newJoined(t)
 		reg := j.registration("a")
 		cert := certificate(t, got)
 		if cert.Subject.CommonName != "a."+reg.UID || !m.key.PublicKey.Equal(cert.PublicKey) || cert.NotAfter.Sub(j.clock.now()).Round(time.Minute) != 24*time.Hour {

@@ -15,12 +15,7 @@ import (
 
 func TestRenew(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
-		j := newJoining(t)
-		m := newMachine(t, "a", j.token("a", false))
-		first, err := j.Clusters.Join(t.Context(), m.request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		j, m, first := newJoined(t)
 		j.clock.pass(16 * time.Hour)
 		got, err := m.renew(j.ControlPlane, first.ClusterUID)
 		if err != nil {
@@ -57,12 +52,7 @@ func TestRenew(t *testing.T) {
 // TestTheEndOfACertificateIsNotedByAClockThatWasSetBack: that of the one before is later.
 func TestTheEndOfACertificateIsNotedByAClockThatWasSetBack(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
-		j := newJoining(t)
-		m := newMachine(t, "a", j.token("a", false))
-		first, err := j.Clusters.Join(t.Context(), m.request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		j, m, first := newJoined(t)
 		for _, passes := range []time.Duration{2 * 24 * time.Hour, -24 * time.Hour} {
 			j.clock.pass(passes)
 			got, err := m.renew(j.ControlPlane, first.ClusterUID)
@@ -87,14 +77,9 @@ func (j *joining) revision(cluster string) int64 {
 
 func TestRenewRefuses(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
-		j := newJoining(t)
-		m := newMachine(t, "a", j.token("a", false))
-		e, err := j.Clusters.Join(t.Context(), m.request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		j, m, e := newJoined(t)
 		stranger := newMachine(t, "a", "")
-		_, err = stranger.renew(j.ControlPlane, e.ClusterUID)
+		_, err := stranger.renew(j.ControlPlane, e.ClusterUID)
 		refused(t, "another key", err, fault.CodeForbidden, "no cluster is registered")
 		_, err = m.renew(j.ControlPlane, "another-uid")
 		refused(t, "another registration", err, fault.CodeForbidden, "no cluster is registered")
@@ -132,12 +117,7 @@ func TestRenewRefuses(t *testing.T) {
 // another key does not.
 func TestAnyInstanceTakesAChallenge(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
-		j := newJoining(t)
-		m := newMachine(t, "a", j.token("a", false))
-		e, err := j.Clusters.Join(t.Context(), m.request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		j, m, e := newJoined(t)
 		second := startControlPlane(t, j.store, j.identity, func(cfg *controlplane.Config) {
 			cfg.Access, cfg.Now = j.gate, func() time.Time { return j.clock.now().Add(-time.Minute) }
 		})
@@ -154,16 +134,11 @@ func TestAnyInstanceTakesAChallenge(t *testing.T) {
 // Who was removed is told so; a new registration under his name is not his.
 func TestWhoWasRemovedIsToldSo(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
-		j := newJoining(t)
-		m := newMachine(t, "a", j.token("a", false))
-		e, err := j.Clusters.Join(t.Context(), m.request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		j, m, e := newJoined(t)
 		if _, err := j.Clusters.Remove(t.Context(), admin, "a", clusters.RemoveOptions{Wait: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
-		_, err = m.renew(j.ControlPlane, e.ClusterUID)
+		_, err := m.renew(j.ControlPlane, e.ClusterUID)
 		refused(t, "after the removal", err, fault.CodeForbidden, "it was removed")
 		again, err := j.Clusters.Register(t.Context(), admin, clusters.Spec{ClusterID: "a", Endpoint: "https://a.example.org"})
 		if err != nil {

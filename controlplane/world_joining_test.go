@@ -150,6 +150,18 @@ func newMachine(t *testing.T, cluster, token string) *machine {
 	return m
 }
 
+// newJoined is a machine that has joined as the syncer of cluster a.
+func newJoined(t *testing.T) (*joining, *machine, *v1.Enrolment) {
+	t.Helper()
+	j := newJoining(t)
+	m := newMachine(t, "a", j.token("a", false))
+	got, err := j.Clusters.Join(t.Context(), m.request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j, m, got
+}
+
 func (m *machine) csr(name string) string {
 	m.t.Helper()
 	text, err := pki.NewRequest(m.key, name)
